@@ -1,0 +1,321 @@
+"""Algorithm 1, its unquantised twin, and D-PSGD, behind one interface: `init`, `step`, `run`.
+
+State arrays are `[runs, agents, dim]`. `step` is a pure function: the gradients and the coins go in, the next state and the
+messages of this iteration come out, and the same inputs give the same bits. Algorithm 1, eq. (4):
+
+    psi_{t+1}^i   = (1 + C_ii) psi_t^i   + sum_j C_ij Q(psi_t^j)   + lam_t g_t^i
+    theta_{t+1}^i = (1 + R_ii) theta_t^i + sum_j R_ij Q(theta_t^j) - (psi_{t+1}^i - psi_t^i) / (m [z_t^i]_i)
+    z_{t+1}       = (I + R) z_t,  z_0 = I
+
+where g_t^i is the gradient at theta_t^i over everything agent i has seen up to and including time t. An agent's own state
+enters unquantised; neighbours see only Q.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from ldp_core import quantizer
+from ldp_core.network import Network
+from ldp_core.randomness import Purpose, Uniforms
+
+Oracle = Callable[[np.ndarray, int], np.ndarray]  # (theta [runs, agents, dim], t) -> gradients of the same shape
+Coins = Callable[[Sequence[int], int, int], np.ndarray | None]  # (run numbers, t, dim) -> private uniform numbers of one step
+
+
+class TheoremWarning(UserWarning):
+    """A schedule outside the paper's range: the warning names what is no longer proven."""
+
+
+@dataclass(frozen=True)
+class Schedules:
+    """lam_t = lam_0 / (t+1)**nu, and d_t^i = d_0^i / (t+1)**varsigma^i for every agent i.
+
+    The paper asks for lam_0, d_0^i > 0, nu and varsigma^i in (1/2, 1), and max varsigma^i < nu. `explore=True` allows any
+    exponent and warns which theorem is lost.
+    """
+
+    lam_0: float
+    nu: float
+    d_0: tuple[float, ...]
+    varsigma: tuple[float, ...]
+    explore: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("d_0", "varsigma"):
+            object.__setattr__(self, name, tuple(float(x) for x in np.atleast_1d(getattr(self, name))))
+        if len(self.d_0) != len(self.varsigma):
+            raise ValueError(f"d_0 has {len(self.d_0)} entries and varsigma {len(self.varsigma)}: one per agent each")
+        _require_positive("lam_0", self.lam_0)
+        for i, d_0 in enumerate(self.d_0):
+            _require_positive(f"agent {i}: d_0", d_0)
+        for loss in self._lost_theorems():
+            if not self.explore:
+                raise ValueError(f"{loss.rule}; explore=True allows it, and loses {loss.theorem}")
+            warnings.warn(f"{loss.rule}: {loss.theorem} is lost", TheoremWarning, stacklevel=3)
+
+    def _lost_theorems(self) -> Iterator[_Loss]:
+        everything = "Theorem 1 (convergence) and Theorem 2.2 (privacy over infinite time)"
+        if not 0.5 < self.nu < 1:
+            yield _Loss(f"nu = {self.nu} must lie in (1/2, 1) (Algorithm 1)", everything)
+        for i, varsigma in enumerate(self.varsigma):
+            if not 0.5 < varsigma < 1:
+                yield _Loss(f"agent {i}: varsigma = {varsigma} must lie in (1/2, 1) (Algorithm 1)", "Theorem 1 (convergence)")
+        if not max(self.varsigma) < self.nu:
+            rule = f"max varsigma = {max(self.varsigma)} must be below nu = {self.nu} (Algorithm 1)"
+            yield _Loss(rule, "Theorem 2.2 (privacy over infinite time)")
+
+    @property
+    def agents(self) -> int:
+        return len(self.d_0)
+
+    def lam(self, t):
+        """Return the iteration step size lam_t; t may be an array."""
+        return self.lam_0 / (np.asarray(t, dtype=np.float64) + 1.0) ** self.nu
+
+    def step(self, t) -> np.ndarray:
+        """Return the quantisation steps d_t^i, shape `[*t.shape, agents]`."""
+        return np.asarray(self.d_0) / (np.asarray(t, dtype=np.float64)[..., None] + 1.0) ** np.asarray(self.varsigma)
+
+
+class _Loss(NamedTuple):
+    rule: str
+    theorem: str
+
+
+def paper_schedules(lam_0: float, nu: float, d_0: float, d_0_slope: float, varsigma: float, agents: int = 5) -> Schedules:
+    """Return the paper's pattern d_0^i = d_0 + d_0_slope i, varsigma^i = varsigma + 0.01 i for i = 1 ... agents."""
+    i = np.arange(1, agents + 1)
+    return Schedules(lam_0, nu, tuple(d_0 + d_0_slope * i), tuple(varsigma + 0.01 * i))
+
+
+@dataclass(frozen=True)
+class State:
+    """What all agents hold at time t, before they send: theta and psi `[runs, agents, dim]`, z `[agents, agents]`.
+
+    Row i of z is the paper's z_t^i. It never depends on data, so one z serves all runs.
+    """
+
+    t: int
+    theta: np.ndarray
+    psi: np.ndarray
+    z: np.ndarray
+
+
+class Messages(NamedTuple):
+    """What an eavesdropper sees at one iteration.
+
+    Quantised: integer levels with their steps `[agents]`, value = level * step. Otherwise `step` is None and the arrays hold
+    the values themselves. An algorithm without a tracker sends no psi.
+    """
+
+    t: int
+    theta: np.ndarray
+    psi: np.ndarray | None
+    step: np.ndarray | None
+
+    def values(self) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return (theta, psi) as their receivers read them."""
+        if self.step is None:
+            return self.theta, self.psi
+        step = self.step[:, None]
+        return quantizer.value(self.theta, step), None if self.psi is None else quantizer.value(self.psi, step)
+
+
+class Algorithm(Protocol):
+    """What `run` needs to know of an algorithm."""
+
+    def init(self, theta_0: np.ndarray, psi_0: np.ndarray | None = None) -> State: ...
+
+    def coins(self, seed: int) -> Coins: ...
+
+    def step(self, state: State, gradients: np.ndarray, coins: np.ndarray | None) -> tuple[State, Messages]: ...
+
+
+@dataclass(frozen=True)
+class Algorithm1:
+    """The paper's Algorithm 1; with `quantised=False` the same updates with the values themselves on the wire."""
+
+    network: Network
+    schedules: Schedules
+    quantised: bool = True
+
+    def __post_init__(self) -> None:
+        if self.network.agents != self.schedules.agents:
+            raise ValueError(f"the network has {self.network.agents} agents and the schedules {self.schedules.agents}")
+
+    def init(self, theta_0: np.ndarray, psi_0: np.ndarray | None = None) -> State:
+        """Return the state at t = 0: theta_0 and psi_0 `[runs, agents, dim]` (psi_0 = 0 by default), z_0 = I."""
+        theta_0 = _state_array("theta_0", theta_0, self.network.agents)
+        psi_0 = np.zeros_like(theta_0) if psi_0 is None else _state_array("psi_0", psi_0, self.network.agents)
+        if psi_0.shape != theta_0.shape:
+            raise ValueError(f"psi_0 has shape {psi_0.shape}, theta_0 {theta_0.shape}: they must agree")
+        return State(0, theta_0, psi_0, np.eye(self.network.agents))
+
+    def coins(self, seed: int) -> Coins:
+        """Return the source of this algorithm's coins, `[runs, 2, agents, dim]` at each t; None when nothing is quantised."""
+        if not self.quantised:
+            return no_coins
+        uniforms = Uniforms(seed, Purpose.COINS)
+        return lambda runs, t, dim: uniforms(runs, t, (2, self.network.agents, dim))
+
+    def step(self, state: State, gradients: np.ndarray, coins: np.ndarray | None = None) -> tuple[State, Messages]:
+        """Return the state at t + 1 and the messages of iteration t (eq. (4)).
+
+        `coins` has shape `[runs, 2, agents, dim]`: first those of theta, then those of psi.
+        """
+        messages = self._messages(state, coins)
+        sent_theta, sent_psi = messages.values()
+        network, t = self.network, state.t
+        psi = _mix(network.C, state.psi, sent_psi)
+        psi += self.schedules.lam(t) * gradients
+        theta = _mix(network.R, state.theta, sent_theta)
+        theta -= (psi - state.psi) / (network.agents * np.diagonal(state.z)[:, None])
+        return State(t + 1, theta, psi, state.z + network.R @ state.z), messages
+
+    def _messages(self, state: State, coins: np.ndarray | None) -> Messages:
+        if not self.quantised:
+            return Messages(state.t, state.theta, state.psi, None)
+        if coins is None:
+            raise ValueError("coins are needed to quantise: shape [runs, 2, agents, dim], uniform in [0, 1)")
+        step = self.schedules.step(state.t)
+        theta = quantizer.quantise(state.theta, step[:, None], coins[:, 0])
+        psi = quantizer.quantise(state.psi, step[:, None], coins[:, 1])
+        return Messages(state.t, theta, psi, step)
+
+
+@dataclass(frozen=True)
+class DPSGD:
+    """Decentralised parallel SGD (Lian et al. 2017): theta_{t+1}^i = sum_j W_ij theta_t^j - lam_t g_t^i.
+
+    W must be symmetric and doubly stochastic; `metropolis` makes one from a network. Everything is sent in the clear.
+    """
+
+    W: np.ndarray
+    schedules: Schedules
+
+    def __post_init__(self) -> None:
+        W = np.array(self.W, dtype=np.float64)
+        if W.ndim != 2 or W.shape[0] != W.shape[1] or (W < 0).any() or not np.allclose(W, W.T, rtol=0, atol=1e-12):
+            raise ValueError("W must be square, symmetric and non-negative (Lian et al. 2017)")
+        if not np.allclose(W.sum(axis=1), 1.0, rtol=0, atol=1e-12):
+            raise ValueError("every row of W must sum to one (Lian et al. 2017)")
+        if len(W) != self.schedules.agents:
+            raise ValueError(f"W has {len(W)} agents and the schedules {self.schedules.agents}")
+        object.__setattr__(self, "W", W)
+
+    def init(self, theta_0: np.ndarray, psi_0: np.ndarray | None = None) -> State:
+        """Return the state at t = 0. D-PSGD has no tracker: psi stays zero."""
+        theta_0 = _state_array("theta_0", theta_0, len(self.W))
+        return State(0, theta_0, np.zeros_like(theta_0), np.eye(len(self.W)))
+
+    def coins(self, seed: int) -> Coins:
+        """Return the empty source: D-PSGD sends everything in the clear."""
+        return no_coins
+
+    def step(self, state: State, gradients: np.ndarray, coins: np.ndarray | None = None) -> tuple[State, Messages]:
+        """Return the state at t + 1 and the messages (the states themselves) of iteration t."""
+        theta = np.matmul(self.W, state.theta) - self.schedules.lam(state.t) * gradients
+        return State(state.t + 1, theta, state.psi, state.z), Messages(state.t, state.theta, None, None)
+
+
+def no_coins(runs: Sequence[int], t: int, dim: int) -> None:
+    """Return None: an algorithm without quantiser needs no coins."""
+
+
+def metropolis(network: Network) -> np.ndarray:
+    """Return Metropolis weights on the undirected graph under R and C together: symmetric, doubly stochastic."""
+    linked = ((network.R > 0) | (network.C > 0)) | ((network.R > 0) | (network.C > 0)).T
+    degree = linked.sum(axis=1)
+    W = np.where(linked, 1.0 / (1.0 + np.maximum.outer(degree, degree)), 0.0)
+    return W + np.diag(1.0 - W.sum(axis=1))
+
+
+def run(
+    algorithm: Algorithm,
+    oracle: Oracle,
+    theta_0: np.ndarray,
+    iterations: int,
+    *,
+    seed: int,
+    runs: Sequence[int] | None = None,
+    psi_0: np.ndarray | None = None,
+    observe: Callable[[State, Messages], None] | None = None,
+) -> State:
+    """Return the state after `iterations` steps from theta_0 `[runs, agents, dim]`.
+
+    `runs` are the numbers of the runs in this batch (0, 1, 2, ... by default): the coins of a run depend on (seed, its number)
+    alone, so a batch may be cut in any way. `observe(state, messages)` is called with the state at each t and with what was
+    sent there: keep what you need of it (`Transcript` keeps everything an eavesdropper sees).
+    """
+    if iterations < 0:
+        raise ValueError(f"iterations = {iterations} must not be negative")
+    state = algorithm.init(theta_0, psi_0)
+    runs = range(len(state.theta)) if runs is None else runs
+    if len(runs) != len(state.theta):
+        raise ValueError(f"{len(runs)} run numbers for {len(state.theta)} runs of theta_0")
+    coins = algorithm.coins(seed)
+    for t in range(iterations):
+        following, messages = algorithm.step(state, oracle(state.theta, t), coins(runs, t, state.theta.shape[2]))
+        if observe is not None:
+            observe(state, messages)
+        _require_finite(following)
+        state = following
+    return state
+
+
+class Transcript:
+    """Everything an eavesdropper sees, in order. Pass it as `observe` to `run`."""
+
+    def __init__(self) -> None:
+        self.messages: list[Messages] = []
+
+    def __call__(self, state: State, messages: Messages) -> None:
+        self.messages.append(messages)
+
+    def __len__(self) -> int:
+        return len(self.messages)
+
+
+class Diverged(ArithmeticError):
+    """A state is no longer finite. `t` is the iteration that made it so, `runs` the positions of the runs concerned."""
+
+    def __init__(self, t: int, runs: np.ndarray, agent: int):
+        super().__init__(
+            f"iteration {t} made theta or psi of agent {agent} infinite or NaN, in {len(runs)} run(s) of this batch"
+        )
+        self.t, self.runs = t, runs
+
+
+def _require_finite(state: State) -> None:
+    if np.isfinite(state.theta).all() and np.isfinite(state.psi).all():
+        return
+    wrong = ~(np.isfinite(state.theta) & np.isfinite(state.psi)).all(axis=-1)
+    raise Diverged(state.t - 1, np.flatnonzero(wrong.any(axis=1)), int(np.argwhere(wrong)[0][1]))
+
+
+def _mix(matrix: np.ndarray, own: np.ndarray, sent: np.ndarray) -> np.ndarray:
+    """Return (1 + M_ii) own^i + sum_{j != i} M_ij sent^j for every agent i."""
+    mixed = (1.0 + np.diag(matrix))[:, None] * own
+    for i, j in np.argwhere(matrix > 0):  # one edge j -> i after the other: the same order of additions in every batch
+        mixed[:, i] += matrix[i, j] * sent[:, j]
+    return mixed
+
+
+def _state_array(name: str, array, agents: int) -> np.ndarray:
+    array = np.asarray(array, dtype=np.float64)
+    if array.ndim != 3 or array.shape[1] != agents:
+        raise ValueError(f"{name} has shape {array.shape}: it must be [runs, {agents} agents, dim]")
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} must be finite")
+    return array
+
+
+def _require_positive(name: str, number: float) -> None:
+    if not (np.isfinite(number) and number > 0):
+        raise ValueError(f"{name} = {number} must be positive and finite (Algorithm 1)")

@@ -1,0 +1,57 @@
+"""Algorithm 1, written out as the paper prints it: one run, one agent after the other, one sample after the other.
+
+Slow on purpose. It shares no code with ldp_core; it is what ldp_core is compared with.
+"""
+
+import math
+
+import numpy as np
+
+
+def quantise(y: float, d: float, coin: float) -> float:
+    """Eq. (3): y = z + n d with the largest integer n such that z lies in (0, d]; up with probability z / d."""
+    n = math.ceil(y / d) - 1
+    z_over_d = y / d - n
+    return (n + 1) * d if coin < z_over_d else n * d
+
+
+def logistic_gradient(theta: np.ndarray, points: list) -> np.ndarray:
+    """grad f_t(theta) = 1/(t+1) sum_k 1/N_k sum_s grad log(1 + exp(-b a.theta)); a data point is a list of (a, b)."""
+    total = np.zeros_like(theta)
+    for point in points:
+        of_point = np.zeros_like(theta)
+        for a, b in point:
+            of_point += -b * a / (1.0 + math.exp(b * float(a @ theta)))
+        total += of_point / len(point)
+    return total / len(points)
+
+
+def run(R, C, lam_0, nu, d_0, varsigma, theta_0, psi_0, gradient, coins, iterations, quantised=True):
+    """Return lists of theta, psi, z for t = 0 ... iterations. gradient(i, theta, t); coins[t][0 or 1][agent][coordinate]."""
+    m, dim = theta_0.shape
+    theta, psi, z = [theta_0.copy()], [psi_0.copy()], [np.eye(m)]
+    for t in range(iterations):
+        lam_t = lam_0 / (t + 1) ** nu
+        d_t = [d_0[i] / (t + 1) ** varsigma[i] for i in range(m)]
+        Q_theta, Q_psi = theta[t].copy(), psi[t].copy()
+        if quantised:
+            for i in range(m):
+                for c in range(dim):
+                    Q_theta[i, c] = quantise(theta[t][i, c], d_t[i], coins[t][0][i][c])
+                    Q_psi[i, c] = quantise(psi[t][i, c], d_t[i], coins[t][1][i][c])
+        next_theta, next_psi, next_z = np.empty((m, dim)), np.empty((m, dim)), np.empty((m, m))
+        for i in range(m):
+            next_psi[i] = (1 + C[i, i]) * psi[t][i] + lam_t * gradient(i, theta[t][i], t)
+            next_theta[i] = (1 + R[i, i]) * theta[t][i]
+            next_z[i] = z[t][i]
+            for j in range(m):
+                if j != i and C[i, j] > 0:
+                    next_psi[i] += C[i, j] * Q_psi[j]
+                if j != i and R[i, j] > 0:
+                    next_theta[i] += R[i, j] * Q_theta[j]
+                    next_z[i] += R[i, j] * (z[t][j] - z[t][i])
+            next_theta[i] -= (next_psi[i] - psi[t][i]) / (m * z[t][i, i])
+        theta.append(next_theta)
+        psi.append(next_psi)
+        z.append(next_z)
+    return theta, psi, z
