@@ -1,0 +1,109 @@
+"""Online logistic regression on one-hot rows: gradients over everything an agent has seen (Algorithm 1, step a).
+
+The loss of section 4.1, with labels b = +-1, and an optional L2 term (without it the one-hot Mushrooms, which are linearly
+separable, have no minimiser, and Assumption 1 fails):
+
+    f_t^i(theta) = 1/n sum_{k < n} 1/N sum_{s <= N} log(1 + exp(-b a.theta)) + l2/2 ||theta||^2,    n = warm_up + t + 1.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ldp_core.problems import logistic_kernels as kernels
+from ldp_core.problems.onehot import OneHot
+
+
+class Logistic:
+    """The gradient oracle of a batch of runs: `oracle(theta [runs, agents, dim], t)` -> gradients of the same shape.
+
+    `history [runs, agents, data points, samples]` holds row numbers of `features`; data point k of an agent is what it acquires
+    at time k - warm_up, and at time t it uses the first warm_up + t + 1. The result for a run depends on that run alone, to the
+    last bit: agents are computed one by one, each on one thread.
+
+    When there are more samples than distinct rows, the rows are counted instead, so that an iteration never costs more than
+    one pass over the table, however long the history.
+    """
+
+    def __init__(self, features: OneHot, labels, history, l2: float = 0.0, warm_up: int = 0):
+        labels, history = np.asarray(labels), np.asarray(history)
+        if labels.shape != (features.rows,) or not np.isin(labels, (-1, 1)).all():
+            raise ValueError(f"labels must hold -1 or 1 for each of the {features.rows} rows")
+        if history.ndim != 4 or 0 in history.shape[2:]:
+            raise ValueError(f"history has shape {history.shape}: it must be [runs, agents, data points, samples], none empty")
+        if (
+            not np.issubdtype(history.dtype, np.integer)
+            or history.min(initial=0) < 0
+            or history.max(initial=0) >= features.rows
+        ):
+            raise ValueError(f"history must hold row numbers in [0, {features.rows})")
+        if not (np.isfinite(l2) and l2 >= 0):
+            raise ValueError(f"l2 = {l2} must be finite and not negative")
+        if not 0 <= warm_up < history.shape[2]:
+            raise ValueError(
+                f"warm_up = {warm_up} must lie in [0, {history.shape[2]}), the number of data points in the history"
+            )
+        self.features, self.l2, self.warm_up = features, float(l2), int(warm_up)
+        self.labels = labels.astype(np.float64)
+        self.samples = history.shape[3]
+        self._rows = np.ascontiguousarray(history, dtype=np.int32).reshape(*history.shape[:2], -1)
+        self._counts = _Counts(self._rows, features.rows)
+
+    @property
+    def iterations(self) -> int:
+        """Return for how many iterations there are data."""
+        return self._rows.shape[2] // self.samples - self.warm_up
+
+    def __call__(self, theta: np.ndarray, t: int) -> np.ndarray:
+        """Return the gradients at theta over the history up to time t, plus l2 theta."""
+        if theta.shape != (*self._rows.shape[:2], self.features.dim):
+            raise ValueError(f"theta has shape {theta.shape}, it must be {(*self._rows.shape[:2], self.features.dim)}")
+        if not 0 <= t < self.iterations:
+            raise ValueError(f"t = {t} must lie in [0, {self.iterations}): there are no data beyond")
+        seen = (self.warm_up + t + 1) * self.samples
+        gradients = np.empty(theta.shape)
+        joint, scale = self.features.joint, self.features.scale
+        table = (joint.entries, joint.starts, joint.members, self.labels, scale)
+        theta = np.ascontiguousarray(theta, dtype=np.float64)
+        if seen <= self.features.rows:
+            kernels.gradients_of_rows(theta, self._rows, seen, *table, gradients)
+        else:
+            kernels.gradients_of_counts(theta, self._counts(seen), seen, *table, gradients)
+        return gradients + self.l2 * theta if self.l2 else gradients
+
+
+class _Counts:
+    """How often each row occurs among the first samples of every agent; counted on from the last time asked."""
+
+    def __init__(self, rows: np.ndarray, distinct: int):
+        self._rows, self._distinct, self._seen, self._counts = rows, distinct, 0, None
+
+    def __call__(self, seen: int) -> np.ndarray:
+        if self._counts is None or seen < self._seen:
+            self._counts, self._seen = np.zeros((*self._rows.shape[:2], self._distinct), dtype=np.int32), 0
+        runs, agents = np.indices(self._rows.shape[:2])[..., None]
+        np.add.at(self._counts, (runs, agents, self._rows[:, :, self._seen : seen]), 1)
+        self._seen = seen
+        return self._counts
+
+
+def loss(features: OneHot, labels, theta: np.ndarray, rows, l2: float = 0.0) -> np.ndarray:
+    """Return the mean loss of theta `[..., dim]` over `rows`, l2/2 ||theta||^2 included; shape `[...]`."""
+    margins = np.asarray(labels)[rows] * logits(features, theta, rows)
+    return np.logaddexp(0.0, -margins).mean(axis=-1) + 0.5 * l2 * np.sum(theta * theta, axis=-1)
+
+
+def accuracy(features: OneHot, labels, theta: np.ndarray, rows) -> np.ndarray:
+    """Return the share of `rows` whose label sign(a.theta) predicts, shape `[...]`; a logit of zero counts as one half."""
+    margins = np.asarray(labels)[rows] * logits(features, theta, rows)
+    return 0.5 * (np.sign(margins) + 1.0).mean(axis=-1)
+
+
+def logits(features: OneHot, theta: np.ndarray, rows) -> np.ndarray:
+    """Return a.theta for theta `[..., dim]` and row numbers `[n]` or `[..., n]`; shape `[..., n]`."""
+    theta, rows = np.ascontiguousarray(theta, dtype=np.float64), np.asarray(rows)
+    rows = np.broadcast_to(rows, (*theta.shape[:-1], rows.shape[-1]))
+    joint, total = features.joint, np.empty(rows.shape)
+    flat = theta.reshape(-1, theta.shape[-1]), rows.reshape(-1, rows.shape[-1]), total.reshape(-1, rows.shape[-1])
+    kernels.logits_of_rows(*flat[:2], joint.entries, joint.starts, joint.members, features.scale, flat[2])
+    return total
