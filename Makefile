@@ -1,0 +1,32 @@
+# Two commands are all a newcomer needs: make figures, make test. The work is done by `python -m ldp_core ...`.
+PYTHON ?= python3
+PROFILE ?= default
+NB ?=
+SEED ?=
+RUN := $(if $(filter Windows_NT,$(OS)),.venv/Scripts/python,.venv/bin/python) -m ldp_core
+
+.PHONY: help setup figures test lab bench
+.DEFAULT_GOAL := help
+
+help:
+	@echo 'make figures   execute all notebooks and write figures/   [PROFILE=smoke|default|paper] [NB=01] [SEED=0]'
+	@echo 'make test      run the whole test suite'
+	@echo 'make lab       open JupyterLab on this machine only'
+	@echo 'make bench     measure speed, as ratios within one run'
+	@echo 'make setup     create .venv and install the pins; the others do this by themselves, once'
+	@echo 'PYTHON=python3.12 chooses another Python, 3.11 or newer'
+
+setup:
+	@$(PYTHON) ldp_core/environment.py
+
+figures: setup
+	@$(RUN) figures --profile '$(PROFILE)' $(if $(NB),--nb '$(NB)') $(if $(SEED),--seed '$(SEED)')
+
+test: setup
+	@$(RUN) test
+
+lab: setup
+	@$(RUN) lab
+
+bench: setup
+	@$(RUN) bench

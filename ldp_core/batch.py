@@ -1,0 +1,177 @@
+"""`make figures`: papermill executes the notebooks at a profile, one after the other, and says what came of each.
+
+A misspelt parameter is refused before anything runs. A notebook is executed beside its place and moved there when it is whole;
+one that fails is kept apart, names its cell, and does not stop the others.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import nbformat
+import papermill
+import yaml
+from papermill.exceptions import PapermillExecutionError
+from traitlets.config import Config
+
+from ldp_core import environment
+
+ROOT = Path(environment.ROOT)
+NOTEBOOKS, PROFILES, CACHE = ROOT / "notebooks", ROOT / "notebooks" / "profiles", ROOT / "data" / "cache"
+
+
+ENCRYPTED = Config({"KernelManager": {"transport_encryption": "auto"}})  # between papermill and the kernel
+
+
+class BatchError(ValueError):
+    """A command that cannot be carried out; the message is one sentence."""
+
+
+@dataclass
+class Outcome:
+    """What came of one notebook."""
+
+    notebook: str
+    seconds: float = 0.0
+    figures: list[str] = field(default_factory=list)
+    data: list[str] = field(default_factory=list)
+    failure: str = ""
+
+
+def notebooks(number: str | None = None) -> list[Path]:
+    """Return the notebooks in order, or the one whose name starts with `number`."""
+    found = sorted(NOTEBOOKS.glob("[0-9]*.ipynb"))
+    if number is None:
+        return found
+    chosen = [path for path in found if path.name.startswith(number)]
+    if len(chosen) != 1:
+        raise BatchError(f"NB = {number!r} must be the beginning of one notebook's name: {', '.join(p.stem for p in found)}")
+    return chosen
+
+
+def profile(name: str) -> dict[str, dict]:
+    """Return the parameters of every notebook at a profile: {notebook: {parameter: value}}."""
+    path = PROFILES / f"{name}.yaml"
+    known = sorted(p.stem for p in PROFILES.glob("*.yaml"))
+    if name not in known:
+        raise BatchError(f"PROFILE = {name!r} must be one of {', '.join(known)}")
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+    except yaml.YAMLError as error:
+        raise BatchError(f"{path.relative_to(ROOT)} is not YAML: {' '.join(str(error).split())}") from None
+    for notebook, parameters in content.items():
+        if not (NOTEBOOKS / f"{notebook}.ipynb").exists():
+            raise BatchError(f"profile {name}: {notebook} is not a notebook")
+        if not isinstance(parameters or {}, dict):
+            raise BatchError(f"profile {name}: {notebook} must hold parameters, name: value")
+    return {notebook: parameters or {} for notebook, parameters in content.items()}
+
+
+def parameters(path: Path, profile_name: str, seed: str | int | None, output: Path) -> dict:
+    """Return what papermill injects into one notebook, or refuse a name that its parameters cell does not have."""
+    chosen = dict(profile(profile_name).get(path.stem, {}))
+    known = papermill.inspect_notebook(str(path))
+    for name in chosen:
+        if name not in known:
+            raise BatchError(f"profile {profile_name}: {path.stem} has no parameter {name}; it has {', '.join(known)}")
+    if seed is not None:
+        chosen["seed"] = _seed(seed)
+    inside = output.resolve().is_relative_to(ROOT)
+    return {
+        **chosen,
+        "profile": profile_name,
+        "output": str(output.resolve().relative_to(ROOT) if inside else output.resolve()),
+    }
+
+
+def run(
+    profile_name: str = "default", number: str | None = None, seed: str | int | None = None, output: Path = ROOT / "figures"
+) -> int:
+    """Execute the notebooks, print a table of what came of each, and return 0 when all went well."""
+    chosen = [(path, parameters(path, profile_name, seed, output)) for path in notebooks(number)]
+    outcomes = [_execute(path, values, output) for path, values in chosen]
+    print(_table(outcomes))
+    return 1 if any(outcome.failure for outcome in outcomes) else 0
+
+
+def _seed(seed: str | int) -> int:
+    if not str(seed).isascii() or not str(seed).isdigit() or int(seed) >= 2**63:
+        raise BatchError(f"SEED = {seed!r} must be a whole number in [0, 2**63)")
+    return int(seed)
+
+
+def _execute(path: Path, values: dict, output: Path) -> Outcome:
+    """Execute one notebook; a failure is part of the outcome, not an exception."""
+    outcome, working = Outcome(path.stem), CACHE / "notebooks" / path.name
+    working.parent.mkdir(parents=True, exist_ok=True)
+    before = _records(output)
+    print(f"{path.stem}: running at profile {values['profile']}", flush=True)
+    start = time.monotonic()
+    try:
+        papermill.execute_notebook(
+            str(path),
+            str(working),
+            values,
+            kernel_name="python3",
+            cwd=str(ROOT),
+            progress_bar=sys.stderr.isatty(),
+            config=ENCRYPTED,
+        )
+        _publish(working, output / "notebooks" / path.name)
+    except PapermillExecutionError as error:
+        outcome.failure = f"cell {error.cell_index} (In [{error.exec_count}]): {error.ename}: {error.evalue}"
+    except Exception as error:  # a dead kernel, a full disk: whatever it is, the other notebooks go on
+        outcome.failure = f"{type(error).__name__}: {' '.join(str(error).split())}"
+    outcome.seconds = time.monotonic() - start
+    written = [record for name, record in _records(output).items() if before.get(name) != record]
+    outcome.figures = sorted(json.loads(text)["figure"] for _, text in written)
+    outcome.data = sorted({f"{data['kind']}: {data['name']}" for _, text in written for data in json.loads(text)["data"]})
+    if outcome.failure:
+        print(
+            f"{path.stem}: FAILED in {outcome.failure}\n  as far as it got: {working.relative_to(ROOT)}",
+            file=sys.stderr,
+            flush=True,
+        )
+    return outcome
+
+
+def _records(output: Path) -> dict[str, tuple[int, str]]:
+    """Return time and text of the figures' records in a folder."""
+    return {path.name: (path.stat().st_mtime_ns, path.read_text(encoding="utf-8")) for path in output.glob("fig*.json")}
+
+
+def _publish(working: Path, place: Path) -> None:
+    """Move an executed notebook to its place without what changes from run to run: times, progress bars, process numbers."""
+    notebook = nbformat.read(working, as_version=4)
+    notebook.metadata.pop("papermill", None)
+    notebook.metadata.pop("widgets", None)
+    for cell in notebook.cells:
+        cell.metadata.pop("papermill", None)
+        cell.metadata.pop("execution", None)
+        if cell.cell_type == "code":
+            cell.outputs = [output for output in cell.outputs if not _is_progress(output)]
+    place.parent.mkdir(parents=True, exist_ok=True)
+    nbformat.write(notebook, working)
+    working.replace(place)
+
+
+def _is_progress(output) -> bool:
+    """Return whether an output is a progress bar, drawn as a widget or as text."""
+    shown = output.get("data", {}).get("text/plain", "") if "data" in output else output.get("text", "")
+    return "%|" in shown
+
+
+def _table(outcomes: Iterable[Outcome]) -> str:
+    """Return the closing table: notebook, seconds, figures written, data used."""
+    rows = [("notebook", "seconds", "figures written", "data used")]
+    for outcome in outcomes:
+        figures = "FAILED" if outcome.failure else " ".join(outcome.figures) or "-"
+        rows.append((outcome.notebook, f"{outcome.seconds:.0f}", figures, "; ".join(outcome.data) or "-"))
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return "\n".join([lines[0], "  ".join("-" * width for width in widths), *lines[1:]])

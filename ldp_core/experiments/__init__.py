@@ -1,0 +1,1 @@
+"""One file a notebook: validated parameters, shards, results. No plotting."""

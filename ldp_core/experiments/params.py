@@ -1,0 +1,63 @@
+"""What all experiments' parameters share: validation that answers in one sentence, and the network they run on."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from ldp_core import network, optimizer
+
+Count = Annotated[int, Field(ge=1)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Normalise = Literal["none", "l1", "l2"]
+
+
+class ParameterError(ValueError):
+    """A parameter that makes no sense; the message is one sentence."""
+
+
+class Params(BaseModel):
+    """Parameters of one experiment: immutable, complete, and no name that is not known."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
+
+    def __init__(self, **values):
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            raise ParameterError(_sentence(error)) from None
+
+
+class AgentParams(Params):
+    """Parameters of an experiment in which five agents run Algorithm 1: the network and the schedules."""
+
+    weight: Positive = 0.2
+    lam_0: Positive = 0.5
+    nu: float = 0.71
+    d_0: Positive = 2.0
+    d_0_slope: NotNegative = 0.01
+    varsigma: float = 0.6
+
+    def algorithm(self) -> optimizer.Algorithm1:
+        """Return Algorithm 1 with d_0^i = d_0 + d_0_slope i, varsigma^i = varsigma + 0.01 i, or refuse in one sentence."""
+        try:
+            schedules = optimizer.paper_schedules(self.lam_0, self.nu, self.d_0, self.d_0_slope, self.varsigma)
+            return optimizer.Algorithm1(network.paper(self.weight), schedules)
+        except ValueError as error:
+            raise ParameterError(str(error)) from None
+
+
+def _sentence(error: ValidationError) -> str:
+    """Return the first thing wrong as one sentence that names the parameter, its value and the rule."""
+    first = error.errors()[0]
+    name = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "extra_forbidden":
+        return f"{name} is not a parameter of this experiment"
+    if first["type"] == "missing":
+        return f"{name} is missing"
+    rule = first["msg"].removeprefix("Value error, ").removeprefix("Input should be ").removeprefix("Input should ")
+    return f"{name} = {first['input']!r} is wrong: it must be {rule}"

@@ -1,0 +1,192 @@
+"""`make figures`: refuses what it does not know, executes the rest, and says what came of it."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+import yaml
+
+from ldp_core import batch, environment
+from ldp_core.batch import BatchError
+
+ROOT = Path(environment.ROOT)
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+PROFILES = ("smoke", "default", "paper")
+
+
+@pytest.fixture
+def house(tmp_path, monkeypatch):
+    """Return a folder with two tiny notebooks and a profile, in place of the project's own."""
+    for name in ("NOTEBOOKS", "PROFILES", "CACHE"):
+        monkeypatch.setattr(batch, name, tmp_path / {"NOTEBOOKS": "nb", "PROFILES": "nb/profiles", "CACHE": "cache"}[name])
+    monkeypatch.setattr(batch, "ROOT", tmp_path)
+    (tmp_path / "nb" / "profiles").mkdir(parents=True)
+    write_notebook(tmp_path / "nb" / "01_good.ipynb", FIGURE.format(name="fig1"))
+    write_notebook(tmp_path / "nb" / "02_other.ipynb", FIGURE.format(name="fig2"))
+    (tmp_path / "nb" / "profiles" / "smoke.yaml").write_text("01_good:\n  size: 3\n")
+    return tmp_path
+
+
+PARAMETERS = 'profile: str = ""\noutput: str = ""\nseed: int = 0\nsize: int = 1\n'
+FIGURE = """
+import json, pathlib
+pathlib.Path(output).mkdir(exist_ok=True)
+record = {{"figure": "{name}", "data": [{{"kind": "real", "name": "Numbers"}}], "numbers": [size, seed]}}
+(pathlib.Path(output) / "{name}.json").write_text(json.dumps(record))
+"""
+
+
+def write_notebook(path, *cells):
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(PARAMETERS, metadata={"tags": ["parameters"]})])
+    notebook.cells += [nbformat.v4.new_code_cell(cell) for cell in cells]
+    notebook.metadata.kernelspec = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    nbformat.write(notebook, path)
+
+
+def test_profile_seed_and_output_reach_the_notebook(house, capsys):
+    assert batch.run("smoke", seed="7", output=house / "out") == 0
+    assert json.loads((house / "out" / "fig1.json").read_text())["numbers"] == [3, 7]
+    table = capsys.readouterr().out.splitlines()[-4:]
+    assert (
+        table[0].split("  ")[0] == "notebook"
+        and table[2].startswith("01_good")
+        and "fig1" in table[2]
+        and "real: Numbers" in table[2]
+    )
+    assert nbformat.read(house / "out" / "notebooks" / "01_good.ipynb", 4).cells[0].metadata.get("papermill") is None
+
+
+def test_a_failing_notebook_names_its_cell_and_spares_the_others(house, capsys):
+    write_notebook(house / "nb" / "01_good.ipynb", "x = 1", "raise ValueError('d_0 = -1 must be positive')")
+    assert batch.run("smoke", output=house / "out") == 1
+    captured = capsys.readouterr()
+    assert "01_good: FAILED in cell 3 (In [4]): ValueError: d_0 = -1 must be positive" in captured.err
+    assert not (house / "out" / "notebooks" / "01_good.ipynb").exists()
+    assert (house / "out" / "notebooks" / "02_other.ipynb").exists() and (house / "out" / "fig2.json").exists()
+    assert "FAILED" in captured.out
+
+
+def test_a_failure_leaves_the_earlier_result(house):
+    assert batch.run("smoke", number="01", output=house / "out") == 0
+    before = (house / "out" / "notebooks" / "01_good.ipynb").read_bytes()
+    write_notebook(house / "nb" / "01_good.ipynb", "raise SystemExit(1)", "1 / 0")
+    assert batch.run("smoke", number="01", output=house / "out") == 1
+    assert (house / "out" / "notebooks" / "01_good.ipynb").read_bytes() == before
+
+
+def test_a_dead_kernel_is_a_failure_of_its_notebook_only(house, capsys):
+    write_notebook(house / "nb" / "01_good.ipynb", "import os; os._exit(9)")
+    assert batch.run("smoke", output=house / "out") == 1
+    assert "01_good: FAILED in DeadKernelError" in capsys.readouterr().err
+    assert (house / "out" / "fig2.json").exists()
+
+
+WRONG = {
+    "unknown profile": ({"profile_name": "huge"}, None, "PROFILE = 'huge' must be one of smoke"),
+    "unknown notebook": ({"number": "07"}, None, "NB = '07' must be the beginning of one notebook's name: 01_good, 02_other"),
+    "ambiguous notebook": ({"number": "0"}, None, "NB = '0' must be the beginning of one"),
+    "seed": ({"seed": "-1"}, None, "SEED = '-1' must be a whole number"),
+    "seed word": ({"seed": "one"}, None, "SEED = 'one' must be a whole number"),
+    "misspelt parameter": (
+        {},
+        "01_good:\n  sise: 3\n",
+        "profile smoke: 01_good has no parameter sise; it has profile, output, seed, size",
+    ),
+    "profile of no notebook": ({}, "09_none:\n  size: 3\n", "profile smoke: 09_none is not a notebook"),
+    "profile that is a list": ({}, "01_good: [1, 2]\n", "profile smoke: 01_good must hold parameters"),
+    "profile that is not YAML": ({}, "01_good: {", "smoke.yaml is not YAML"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_refused_before_anything_runs(house, name):
+    arguments, content, sentence = WRONG[name]
+    if content is not None:
+        (house / "nb" / "profiles" / "smoke.yaml").write_text(content)
+    with pytest.raises(BatchError, match=sentence):
+        batch.run(**{"profile_name": "smoke", "output": house / "out", **arguments})
+    assert not (house / "out").exists()
+
+
+def test_the_command_refuses_in_one_line():
+    ended = subprocess.run(
+        [sys.executable, "-m", "ldp_core", "figures", "--profile", "huge"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert ended.returncode == 2
+    assert ended.stderr.strip() == "figures: PROFILE = 'huge' must be one of default, paper, smoke"
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_committed_notebooks_have_no_outputs_and_known_parameters(path):
+    notebook = nbformat.read(path, 4)
+    nbformat.validate(notebook)
+    assert all(
+        not cell.get("outputs") and cell.get("execution_count") is None for cell in notebook.cells if cell.cell_type == "code"
+    )
+    for profile in PROFILES:
+        batch.parameters(path, profile, 3, ROOT / "figures")
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_profiles_name_every_notebook(profile):
+    assert set(yaml.safe_load((ROOT / "notebooks" / "profiles" / f"{profile}.yaml").read_text())) == {
+        path.stem for path in NOTEBOOKS
+    }
+
+
+def test_parameter_cells_are_the_default_profile():
+    """Who opens a notebook by hand gets the numbers of `make figures`."""
+    import papermill
+
+    for path in NOTEBOOKS:
+        shown = papermill.inspect_notebook(str(path))
+        assert all(parameter["inferred_type_name"] != "None" for parameter in shown.values()), path
+        for name, value in batch.profile("default")[path.stem].items():
+            assert yaml.safe_load(shown[name]["default"]) == value, (path.stem, name)
+
+
+@pytest.fixture(scope="session")
+def smoke(tmp_path_factory):
+    """Execute all notebooks once at the smoke profile; return the folder."""
+    folder = tmp_path_factory.mktemp("smoke") / "with a space"
+    assert batch.run("smoke", output=folder) == 0
+    return folder
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebooks_run_at_smoke_size(smoke, path):
+    executed = nbformat.read(smoke / "notebooks" / path.name, 4)
+    assert any(
+        "image/png" in output.get("data", {}) for cell in executed.cells if cell.cell_type == "code" for output in cell.outputs
+    )
+
+
+def test_every_figure_has_its_three_files_and_its_data(smoke):
+    for record in smoke.glob("fig*.json"):
+        content = json.loads(record.read_text())
+        assert record.with_suffix(".svg").exists() and record.with_suffix(".png").exists()
+        assert content["data"] and all(data["sha256"] for data in content["data"])
+        assert content["params"]["profile"] == "smoke"
+
+
+def test_executed_notebooks_reproduce_cell_by_cell(smoke, tmp_path):
+    """nbval executes the finished notebooks again and compares every text and every picture."""
+    for path in (smoke / "notebooks").glob("*.ipynb"):
+        shutil.copy(path, tmp_path)
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "--nbval",
+        "--nbval-cell-timeout=600",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        str(tmp_path),
+    ]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stdout[-3000:]

@@ -1,0 +1,53 @@
+"""Figures: deterministic bytes, whole files, and what they must show."""
+
+import hashlib
+import json
+
+import pandas as pd
+import pytest
+
+from ldp_core import figures, network
+
+SUMMARY = pd.DataFrame(
+    [(variant, t, 0.5 + t / 100, 0.4, 0.9, 10) for variant in ("quantised", "unquantised") for t in (0, 20, 40)],
+    columns=["variant", "t", "mean", "low", "high", "runs"],
+)
+RECORD = {"notebook": "01_convergence", "params": {"profile": "smoke"}, "data": [{"kind": "real", "name": "x"}]}
+
+
+def texts(figure):
+    return " ".join(text.get_text() for text in figure.findobj(lambda artist: hasattr(artist, "get_text")))
+
+
+def test_bytes_are_deterministic(tmp_path):
+    figures.style()
+    digests = []
+    for folder in ("one", "two"):
+        figures.save(figures.fig2(SUMMARY, "Data: x."), "fig2", tmp_path / folder, numbers={"a": 1.0}, **RECORD)
+        digests.append({p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in (tmp_path / folder).iterdir()})
+    assert digests[0] == digests[1] and set(digests[0]) == {"fig2.svg", "fig2.png", "fig2.json"}
+
+
+def test_an_empty_output_writes_nothing(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    figures.save(figures.fig1(network.paper()), "fig1", "", numbers={}, **RECORD)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_failed_write_keeps_the_old_file_and_leaves_no_half(tmp_path):
+    figures.save(figures.fig1(network.paper()), "fig1", tmp_path, numbers={}, **RECORD)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        figures.save(figures.fig1(network.paper()), "fig1", tmp_path, numbers={"a": float("nan")}, **RECORD)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    assert json.loads(before["fig1.json"])["figure"] == "fig1"
+
+
+def test_fig1_shows_every_weight_of_both_graphs():
+    net = network.paper(0.125)
+    assert texts(figures.fig1(net)).count("0.125") == (net.R > 0).sum() + (net.C > 0).sum()
+
+
+def test_fig2_says_what_the_band_is_and_what_the_data_are():
+    shown = texts(figures.fig2(SUMMARY, "Stand-in data (synthetic): x."))
+    assert "5 % to 95 % of the runs" in shown and "Stand-in data" in shown and "mean of 10 runs" in shown
