@@ -1,0 +1,42 @@
+"""How a file reaches the disk: whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import BinaryIO
+
+STALE_SECONDS = 3600.0  # an unfinished file older than this belongs to a writer that died
+
+
+def write(path: Path, fill: Callable[[BinaryIO], object]) -> None:
+    """Let `fill` write a file that appears under its name whole or not at all.
+
+    The bytes go to a hidden file beside it, are flushed to the disk, and only then renamed; a rename within a folder is
+    atomic. A writer that is killed leaves a hidden `.part` file, which nobody reads and a later writer clears away.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _clear_stale(path)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            fill(file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, 0o644)
+        os.replace(name, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(name)
+        raise
+
+
+def _clear_stale(path: Path) -> None:
+    for part in path.parent.glob(f".{path.name}.*.part"):
+        with contextlib.suppress(OSError):
+            if time.time() - part.stat().st_mtime > STALE_SECONDS:
+                part.unlink()

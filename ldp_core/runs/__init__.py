@@ -1,0 +1,14 @@
+"""Long work in independent pieces: interrupted at any moment, taken up again, spread over cores or a cluster.
+
+    results = runs.run(compute, [{"block": 0}, {"block": 1}], description="two blocks")
+
+A *shard* is one call of a module-level function with arguments that JSON can hold, and a dictionary of arrays as its result.
+It must be pure: the same arguments, the same arrays. Finished shards are kept under a name made from the function, its
+arguments and the code that it depends on (`fingerprint`), so a second run computes only what is missing or changed.
+This package knows nothing of the paper.
+"""
+
+from ldp_core.runs.execute import ShardError, run
+from ldp_core.runs.store import ResultStore
+
+__all__ = ["ResultStore", "ShardError", "run"]

@@ -1,0 +1,123 @@
+"""Runs shards on joblib: on the cores of this machine, or on a Dask cluster named by its scheduler.
+
+Of several workers each computes on one thread, so that as many as there are cores do not get in each other's way; a single one
+works in this process. Results come back in the order of the shards, whatever order they were finished in, so whatever is made
+from them has the same bytes whether the run was interrupted or not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import os
+import platform
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import joblib
+import numpy as np
+from tqdm.auto import tqdm
+
+from ldp_core.runs import fingerprint
+from ldp_core.runs.store import Result, ResultStore, address
+
+Function = Callable[..., Result]
+CONNECT_SECONDS = 20
+
+
+class ShardError(RuntimeError):
+    """A shard failed; the message names it and says why. Finished shards are kept."""
+
+
+def run(
+    function: Function,
+    shards: Sequence[Mapping],
+    *,
+    description: str = "",
+    store: ResultStore | None = None,
+    scheduler: str | None = None,
+    workers: int | None = None,
+) -> list[Result]:
+    """Return `function(**shard)` for every shard, from the store where it is there already.
+
+    `scheduler` (or the environment variable SCHEDULER) names a Dask scheduler, such as tcp://127.0.0.1:8786; else `workers`
+    local processes (default: one per core that this process may use). Raises ShardError when a shard fails.
+    """
+    if function.__module__ == "__main__":
+        raise ValueError(
+            f"{function.__qualname__} must live in a module, not in a notebook or script: other processes import it"
+        )
+    store, code = store or ResultStore(), fingerprint.of(function)
+    name = f"{function.__module__}.{function.__qualname__}"
+    places = [address(name, shard, code) for shard in shards]
+    results = {place: result for place in dict.fromkeys(places) if (result := store.read(place)) is not None}
+    missing = {place: shard for place, shard in zip(places, shards, strict=True) if place not in results}
+    with tqdm(total=len(set(places)), initial=len(results), desc=description, unit="shard", disable=not places) as progress:
+        for place, result, seconds in _compute(function, missing, code, scheduler or os.environ.get("SCHEDULER"), workers):
+            store.write(place, result, _provenance(name, missing[place], code, seconds))
+            results[place] = result
+            progress.update()
+    return [results[place] for place in places]
+
+
+def cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _compute(
+    function: Function, missing: Mapping[str, Mapping], code: str, scheduler: str | None, workers: int | None
+) -> Iterator[tuple[str, Result, float]]:
+    """Yield (address, result, seconds) of every missing shard as soon as it is finished."""
+    workers = cores() if workers is None else workers
+    if workers < 1:
+        raise ValueError(f"workers = {workers} must be at least 1")
+    calls = [joblib.delayed(_shard)(function, place, dict(shard), code) for place, shard in missing.items()]
+    if not calls:
+        return
+    with _backend(scheduler, min(workers, len(calls))):
+        yield from joblib.Parallel(return_as="generator_unordered", pre_dispatch="all", batch_size=1)(calls)
+
+
+@contextlib.contextmanager
+def _backend(scheduler: str | None, workers: int) -> Iterator[None]:
+    """Choose where joblib runs: a Dask cluster, or local processes with one thread each."""
+    if scheduler is None:
+        with joblib.parallel_config(backend="loky", n_jobs=workers, inner_max_num_threads=1):
+            yield
+        return
+    from dask.distributed import Client
+
+    try:
+        client = Client(scheduler, timeout=CONNECT_SECONDS, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise ShardError(
+            f"SCHEDULER = {scheduler!r}: no Dask scheduler answers there ({' '.join(str(error).split())})"
+        ) from None
+    with client, joblib.parallel_config(backend="dask", client=client, wait_for_workers_timeout=60):
+        yield
+
+
+def _shard(function: Function, place: str, shard: dict, code: str) -> tuple[str, Result, float]:
+    """Compute one shard, in whatever process this is; refuse when its code is not the caller's."""
+    if fingerprint.of(function) != code:
+        raise ShardError(f"{function.__module__} on {platform.node()} is not the same code or packages as here")
+    start = time.perf_counter()
+    try:
+        result = {name: np.asarray(array) for name, array in function(**shard).items()}
+    except Exception as error:
+        raise ShardError(f"shard {shard} failed: {type(error).__name__}: {error}") from error
+    return place, result, time.perf_counter() - start
+
+
+def _provenance(name: str, shard: Mapping, code: str, seconds: float) -> dict:
+    return {
+        "function": name,
+        "arguments": dict(shard),
+        "code": code,
+        "seconds": round(seconds, 3),
+        "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "numpy": np.__version__,
+    }

@@ -1,0 +1,94 @@
+"""What a shard's result depends on besides its arguments: the code it can reach, and the versions of what that imports.
+
+A function can only call what its module, or a module imported from there, holds. So we follow the import statements (those
+inside functions too) through this package, and hash what the files *do*: comments, docstrings and layout do not count. Other
+packages count with their version. A change to a file outside this closure changes no fingerprint.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import importlib.metadata
+import importlib.util
+import sys
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+
+PACKAGE = "ldp_core"
+
+
+def of(function: Callable) -> str:
+    """Return the fingerprint of everything that a module-level function depends on, in hexadecimal digits."""
+    return _of_module(function.__module__)
+
+
+@cache
+def _of_module(module: str) -> str:
+    digest = hashlib.sha256(f"python {sys.version_info.major}.{sys.version_info.minor}\n".encode())
+    foreign = set()
+    for name in sorted(closure(module)):
+        tree = ast.parse(_path(name).read_text(encoding="utf-8"))
+        digest.update(f"{name}\n{ast.dump(_without_docstrings(tree))}\n".encode())
+        foreign |= {imported.split(".")[0] for imported in _imports(tree, name)}
+    for name in sorted(foreign - {PACKAGE}):
+        digest.update(f"{name} {_version(name)}\n".encode())
+    return digest.hexdigest()
+
+
+def closure(module: str) -> set[str]:
+    """Return the modules of this package, and the given one, that can be reached from it by import statements."""
+    reached, waiting = set(), [module]
+    while waiting:
+        name = waiting.pop()
+        if name in reached or _path(name) is None:
+            continue
+        reached.add(name)
+        tree = ast.parse(_path(name).read_text(encoding="utf-8"))
+        waiting += [imported for imported in _imports(tree, name) if imported.split(".")[0] == PACKAGE]
+        if name.startswith(f"{PACKAGE}."):
+            waiting.append(name.rpartition(".")[0])  # importing a module runs its package's __init__ too
+    return reached
+
+
+def _imports(tree: ast.AST, module: str) -> Iterator[str]:
+    """Yield the full names of everything a module imports; `from a import b` gives a, and a.b in case it is a module."""
+    package = module if _path(module).name == "__init__.py" else module.rpartition(".")[0]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                parts = package.split(".")
+                base = ".".join([*parts[: len(parts) - node.level + 1], *([base] if base else [])])
+            yield base
+            yield from (f"{base}.{alias.name}" for alias in node.names)
+
+
+@cache
+def _path(module: str) -> Path | None:
+    """Return the source file of a module, or None when there is none (a name that is not a module, a built-in)."""
+    try:
+        spec = importlib.util.find_spec(module)
+    except (ImportError, AttributeError, ValueError):
+        return None
+    return Path(spec.origin) if spec and spec.origin and spec.origin.endswith(".py") else None
+
+
+def _without_docstrings(tree: ast.AST) -> ast.AST:
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if isinstance(body, list) and body and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant):
+            node.body = body[1:]
+    return tree
+
+
+@cache
+def _version(package: str) -> str:
+    """Return the version of an installed package, or nothing for the standard library."""
+    if package in sys.stdlib_module_names:
+        return ""
+    distributions = importlib.metadata.packages_distributions().get(package, [])
+    return " ".join(sorted(f"{name} {importlib.metadata.version(name)}" for name in set(distributions)))
