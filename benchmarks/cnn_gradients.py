@@ -1,0 +1,100 @@
+"""How good are the default chunk size and memory format for the CNN's full-history gradients, and what could the machine do?"""
+
+from __future__ import annotations
+
+import itertools
+import time
+
+import numpy as np
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from ldp_core.problems import neural, parameters
+from ldp_core.problems.cnn import CNN
+from ldp_core.randomness import Purpose, generator
+
+SEED = 0
+
+
+def main(quick: bool = False) -> dict[str, float]:
+    """Print and return the measurements; `quick` makes them small enough for a test."""
+    agents, samples, rounds = (2, 64, 1) if quick else (5, 512, 5)
+    chunks = sorted({32, neural.CHUNK} if quick else {16, 32, 64, 128, 256, neural.CHUNK})
+    oracle, theta = _problem(agents, samples)
+    workers = torch.get_num_threads()
+    default = (neural.CHUNK, neural.MEMORY_FORMAT, workers)
+    sweep = [(chunk, memory_format, workers) for chunk, memory_format in itertools.product(chunks, neural.MEMORY_FORMATS)]
+    alone = (neural.CHUNK, neural.MEMORY_FORMAT, 1)
+    seconds = _medians({setting: _call(oracle, theta, *setting) for setting in {*sweep, alone}}, rounds)
+    rates = {setting: agents * samples / seconds[setting] for setting in seconds}
+    best = max(sweep, key=rates.__getitem__)
+    print(
+        f"sample-gradients/s of the CNN, {agents} agents x {samples} distinct samples, {workers} worker(s), median of {rounds}:"
+    )
+    for memory_format in neural.MEMORY_FORMATS:
+        print(
+            f"  {memory_format:>13}: " + "  ".join(f"{chunk}: {rates[chunk, memory_format, workers]:.0f}" for chunk in chunks)
+        )
+    print(
+        f"the default (chunk {default[0]}, {default[1]}) does {rates[default]:.0f}/s, {rates[default] / rates[best]:.0%} of "
+        f"the best (chunk {best[0]}, {best[1]}); on one worker {rates[alone]:.0f}/s"
+    )
+    per_sample, ceiling = _flop_per_sample(), _matrix_product_rate(rounds)
+    share = rates[default] * per_sample / ceiling
+    print(
+        f"ceiling: {per_sample / 1e6:.1f} MFLOP a sample forward and back; a matrix product does {ceiling / 1e9:.0f} GFLOP/s, "
+        f"which would be {ceiling / per_sample:.0f} sample-gradients/s; the default reaches {share:.0%} of it"
+    )
+    return {
+        "default / best chunk and memory format": rates[default] / rates[best],
+        f"{workers} worker(s) / 1": rates[default] / rates[alone],
+        "share of the FLOP ceiling": share,
+        "CNN sample-gradients/s": rates[default],
+    }
+
+
+def _problem(agents: int, samples: int) -> tuple[neural.FullHistory, np.ndarray]:
+    """Return an oracle on random images of MNIST's shape, no two entries of an agent's history alike, and a state."""
+    draw = generator(SEED, Purpose.SYNTHETIC)
+    x = draw.random((agents * samples, 1, 28, 28), dtype=np.float32)
+    y = draw.integers(10, size=len(x))
+    history = draw.permutation(len(x)).reshape(1, agents, samples // 16, 16)
+    theta = parameters.initial_states(CNN, "he", seed=SEED, runs=[0], agents=agents)
+    return neural.FullHistory(CNN, x, y, history), theta
+
+
+def _call(oracle: neural.FullHistory, theta: np.ndarray, chunk: int, memory_format: str, workers: int):
+    """Return a function that computes the gradients over the whole history with these settings."""
+    options = {"chunk": chunk, "memory_format": memory_format, "workers": workers}
+    other = neural.FullHistory(oracle.module, oracle.x, oracle.y, oracle.history, **options)
+    return lambda: other(theta, other.iterations - 1)
+
+
+def _medians(calls: dict, rounds: int) -> dict:
+    """Return the median seconds of every call. All calls take turns, so that what else the machine does hits them alike."""
+    times: dict = {key: [] for key in calls}
+    for turn in range(rounds + 1):
+        for key, call in calls.items():
+            start = time.perf_counter()
+            call()
+            if turn > 0:  # the first turn warms up
+                times[key].append(time.perf_counter() - start)
+    return {key: float(np.median(seconds)) for key, seconds in times.items()}
+
+
+def _flop_per_sample() -> float:
+    """Return the additions and multiplications of one sample's gradient, counted by torch (convolutions and products alone)."""
+    module, batch = parameters.make(CNN), 8
+    with FlopCounterMode(display=False) as counter:
+        neural.cross_entropy(module(torch.zeros(batch, 1, 28, 28)), torch.zeros(batch, dtype=torch.long)).sum().backward()
+    return counter.get_total_flops() / batch
+
+
+def _matrix_product_rate(rounds: int, side: int = 1024) -> float:
+    """Return the operations a second of a plain float32 matrix product on all of torch's threads."""
+    a = torch.ones(side, side)
+    return 2 * side**3 / _medians({"product": lambda: a @ a}, 3 * rounds)["product"]
+
+
+if __name__ == "__main__":
+    main()

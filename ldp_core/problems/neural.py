@@ -1,0 +1,317 @@
+"""Any torch module as a gradient oracle on flat parameters: gradients over everything an agent has seen (Algorithm 1, step a).
+
+    g_t^i = 1/n sum_{k < n} 1/N sum_{s <= N} grad loss(theta_t^i, sample s of data point k),    n = warm_up + t + 1.
+
+A sample that the history holds c times is evaluated once and counts c times. The samples are cut into chunks; the chunks are
+shared out to Python threads, each of which uses torch with one thread of its own, and are added up in float64 in a fixed order.
+The chunks do not depend on the number of threads, nor on what else is computed in the same batch, so neither do the bits.
+(torch's own threads would cut the sums themselves, and their results differ with the number of threads.)
+"""
+
+from __future__ import annotations
+
+import copy
+import operator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import nn
+
+from ldp_core.problems.parameters import BATCH_NORM, Module, layout, make
+from ldp_core.randomness import Purpose, generator
+
+CHUNK = 64  # both defaults are measured on the paper's CNN: benchmarks/cnn_gradients.py
+MEMORY_FORMAT = "channels_last"
+MEMORY_FORMATS = {"contiguous": torch.contiguous_format, "channels_last": torch.channels_last}
+
+Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]  # (outputs, targets) -> one loss per sample
+
+
+def cross_entropy(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    """Return -log softmax(outputs)[target] of every sample."""
+    return nn.functional.cross_entropy(outputs, targets, reduction="none")
+
+
+class Weighted(NamedTuple):
+    """Distinct rows and how often each counts."""
+
+    rows: np.ndarray
+    counts: np.ndarray
+
+
+class FullHistory:
+    """The gradient oracle of a batch of runs: `oracle(theta [runs, agents, dim], t)` -> gradients of the same shape.
+
+    `history [runs, agents, data points, samples]` holds row numbers of the shared `x` and `y`; data point k of an agent is what
+    it acquires at time k - warm_up, and at time t it uses the first warm_up + t + 1. `loss(outputs, targets)` returns one
+    number per sample. The network is computed in `dtype`; theta and the gradients are float64.
+
+    Samples must not influence each other: batch normalisation in training mode is refused. `batch_dependent=True` allows it and
+    then evaluates the whole history, repetitions included, as one batch: `chunk` does not apply, and memory grows with t.
+    """
+
+    def __init__(
+        self,
+        module: Module,
+        x,
+        y,
+        history,
+        *,
+        loss: Loss = cross_entropy,
+        warm_up: int = 0,
+        chunk: int = CHUNK,
+        memory_format: str = MEMORY_FORMAT,
+        dtype: torch.dtype = torch.float32,
+        workers: int | None = None,
+        batch_dependent: bool = False,
+    ):
+        self.module = copy.deepcopy(make(module)).to(dtype)
+        self.layout = layout(self.module)
+        self.x, self.y = _tensor(x).to(dtype), _labels(_tensor(y))
+        if len(self.x) != len(self.y):
+            raise ValueError(f"x has {len(self.x)} rows and y {len(self.y)}: they must agree")
+        self.history = _checked_history(history, len(self.x))
+        if not 0 <= warm_up < self.history.shape[2]:
+            raise ValueError(
+                f"warm_up = {warm_up} must lie in [0, {self.history.shape[2]}), the number of data points in the history"
+            )
+        if memory_format not in MEMORY_FORMATS:
+            raise ValueError(f"memory_format = {memory_format!r} must be one of {', '.join(MEMORY_FORMATS)}")
+        _require_independent_samples(self.module, batch_dependent)
+        self.warm_up, self.dtype, self.batch_dependent = int(warm_up), dtype, batch_dependent
+        self.chunk = _at_least_one("chunk", chunk)
+        self.workers = None if workers is None else _at_least_one("workers", workers)
+        self._loss, self._memory_format = loss, MEMORY_FORMATS[memory_format]
+        self._copies: list[nn.Module] = []
+
+    @property
+    def iterations(self) -> int:
+        """Return for how many iterations there are data."""
+        return self.history.shape[2] - self.warm_up
+
+    @property
+    def dim(self) -> int:
+        """Return the number of parameters."""
+        return self.layout.dim
+
+    def seen(self, t: int) -> np.ndarray:
+        """Return the rows that the agents have seen at time t, `[runs, agents, samples so far]`, in order of arrival."""
+        if not 0 <= t < self.iterations:
+            raise ValueError(f"t = {t} must lie in [0, {self.iterations}): there are no data beyond")
+        return self.history[:, :, : self.warm_up + t + 1].reshape(*self.history.shape[:2], -1)
+
+    def __call__(self, theta: np.ndarray, t: int) -> np.ndarray:
+        """Return the gradients at theta over the history up to time t."""
+        return self._mean(theta, self._rows(t), self._gradient, self.dim)
+
+    def loss(self, theta: np.ndarray, rows) -> np.ndarray:
+        """Return every agent's mean loss `[runs, agents]` on rows of x and y: `[k]`, `[agents, k]` or `[runs, agents, k]`."""
+        return self._mean(theta, rows, self._total_loss, 1)[..., 0]
+
+    def accuracy(self, theta: np.ndarray, rows) -> np.ndarray:
+        """Return the share of rows `[runs, agents]` whose largest output is at the label; rows as in `loss`."""
+        return self._mean(theta, rows, self._hits, 1)[..., 0]
+
+    def _rows(self, t: int) -> np.ndarray:
+        return self.seen(t)
+
+    def _mean(self, theta: np.ndarray, rows, evaluate: Callable, width: int) -> np.ndarray:
+        """Return the mean over rows of what `evaluate` sums over a chunk, `[runs, agents, width]`."""
+        theta = self._checked_theta(theta)
+        rows = self._checked_rows(rows)
+        tasks = [(pair, piece) for pair in np.ndindex(*theta.shape[:2]) for piece in self._chunks(rows[pair])]
+
+        def work(task) -> np.ndarray:
+            pair, piece = task
+            with _named(*pair), self._private_module() as module:
+                return evaluate(module, theta[pair], piece)
+
+        sums = np.zeros((*theta.shape[:2], width))
+        with _map_in_threads(self.workers) as map_in_threads:
+            for (pair, _), part in zip(tasks, map_in_threads(work, tasks), strict=True):
+                sums[pair] += part
+        return sums / rows.shape[2]
+
+    def _chunks(self, rows: np.ndarray) -> Iterator[Weighted]:
+        if self.batch_dependent:
+            yield Weighted(rows, np.ones(len(rows)))
+            return
+        distinct, counts = np.unique(rows, return_counts=True)
+        for start in range(0, len(distinct), self.chunk):
+            yield Weighted(distinct[start : start + self.chunk], counts[start : start + self.chunk])
+
+    @contextmanager
+    def _private_module(self) -> Iterator[nn.Module]:
+        """Lend out a copy of the module: `functional_call` swaps its parameters for a while, so threads cannot share one."""
+        try:
+            module = self._copies.pop()
+        except IndexError:
+            module = copy.deepcopy(self.module)
+        try:
+            yield module
+        finally:
+            self._copies.append(module)
+
+    def _outputs(self, module: nn.Module, vector: torch.Tensor, piece: Weighted) -> tuple[torch.Tensor, torch.Tensor]:
+        rows = torch.tensor(piece.rows)
+        parameters = {name: self._formatted(view) for name, view in self.layout.views(vector).items()}
+        outputs = torch.func.functional_call(module, parameters, (self._formatted(self.x.index_select(0, rows)),))
+        return outputs, self.y.index_select(0, rows)
+
+    def _formatted(self, tensor: torch.Tensor) -> torch.Tensor:
+        return tensor.contiguous(memory_format=self._memory_format) if tensor.ndim == 4 else tensor
+
+    def _weighted_loss(self, module: nn.Module, vector: torch.Tensor, piece: Weighted) -> torch.Tensor:
+        losses = self._loss(*self._outputs(module, vector, piece))
+        if losses.shape != (len(piece.rows),):
+            raise ValueError(
+                f"loss returns shape {tuple(losses.shape)} for {len(piece.rows)} samples: it must be one number per sample"
+            )
+        total = losses @ torch.as_tensor(piece.counts, dtype=losses.dtype)
+        if not torch.isfinite(total):
+            raise ValueError("the loss is infinite or NaN: the network has diverged")
+        return total
+
+    def _gradient(self, module: nn.Module, theta: np.ndarray, piece: Weighted) -> np.ndarray:
+        with torch.enable_grad():
+            vector = torch.tensor(theta, dtype=self.dtype, requires_grad=True)
+            (gradient,) = torch.autograd.grad(self._weighted_loss(module, vector, piece), vector)
+        if not torch.isfinite(gradient).all():
+            raise ValueError("the gradient is infinite or NaN at a finite loss")
+        return gradient.numpy()
+
+    def _total_loss(self, module: nn.Module, theta: np.ndarray, piece: Weighted) -> np.ndarray:
+        with torch.no_grad():
+            return self._weighted_loss(module, torch.tensor(theta, dtype=self.dtype), piece).numpy()
+
+    def _hits(self, module: nn.Module, theta: np.ndarray, piece: Weighted) -> np.ndarray:
+        with torch.no_grad():
+            outputs, labels = self._outputs(module, torch.tensor(theta, dtype=self.dtype), piece)
+        return np.asarray((outputs.argmax(dim=1) == labels).numpy() @ piece.counts)
+
+    def _checked_theta(self, theta) -> np.ndarray:
+        theta = np.asarray(theta, dtype=np.float64)
+        if theta.shape != (*self.history.shape[:2], self.dim):
+            raise ValueError(f"theta has shape {theta.shape}, it must be {(*self.history.shape[:2], self.dim)}")
+        for run, agent in np.argwhere(~np.isfinite(theta).all(axis=2)):
+            raise ValueError(f"run {run} of this batch, agent {agent}: theta must be finite")
+        return theta
+
+    def _checked_rows(self, rows) -> np.ndarray:
+        rows, pairs = np.asarray(rows), self.history.shape[:2]
+        if not 1 <= rows.ndim <= 3 or rows.shape[-1] == 0 or rows.shape[:-1] != pairs[3 - rows.ndim :]:
+            raise ValueError(f"rows has shape {rows.shape}: it must be [k], [agents, k] or [runs, agents, k] with k > 0")
+        return np.broadcast_to(_checked_indices("rows", rows, len(self.x)), (*pairs, rows.shape[-1]))
+
+
+class SampledHistory(FullHistory):
+    """An APPROXIMATION of `FullHistory`: the gradient over `sample` draws from the history, uniform and with replacement.
+
+    Each draw is an entry of the history with probability 1/(n N), so the expectation over the draws is exactly the gradient
+    over the full history, and the variance is that of one entry's gradient divided by `sample`. While the history has no more
+    than `sample` entries it is taken as it is. The draws of a run depend on (seed, its number, agent, t) alone; `runs` are the
+    numbers of the runs in this batch (0, 1, 2, ... by default).
+    """
+
+    def __init__(self, module: Module, x, y, history, *, sample: int, seed: int, runs: Iterable[int] | None = None, **options):
+        super().__init__(module, x, y, history, **options)
+        if self.batch_dependent:
+            raise ValueError(
+                "batch_dependent=True: a sample of the history is unbiased only if samples do not influence each other"
+            )
+        self.sample, self.seed = _at_least_one("sample", sample), seed
+        self.runs = list(range(len(self.history)) if runs is None else runs)
+        if len(self.runs) != len(self.history):
+            raise ValueError(f"runs has {len(self.runs)} numbers for the {len(self.history)} runs of the history")
+
+    def _rows(self, t: int) -> np.ndarray:
+        seen = self.seen(t)
+        if seen.shape[2] <= self.sample:
+            return seen
+        rows = np.empty((*seen.shape[:2], self.sample), dtype=seen.dtype)
+        for position, agent in np.ndindex(*seen.shape[:2]):
+            draw = generator(self.seed, Purpose.HISTORY, self.runs[position], agent=agent, t=t)
+            rows[position, agent] = seen[position, agent, draw.integers(seen.shape[2], size=self.sample)]
+        return rows
+
+
+@contextmanager
+def _map_in_threads(workers: int | None) -> Iterator[Callable]:
+    """Lend out a `map` whose results come in order, computed by Python threads in which torch has one thread each.
+
+    torch releases the interpreter's lock while it computes. By default there are as many workers as torch has threads, and that
+    number is torch's again afterwards.
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        if (workers or before) == 1:
+            yield map
+            return
+        with ThreadPoolExecutor(workers or before, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+            yield pool.map
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextmanager
+def _named(run: int, agent: int) -> Iterator[None]:
+    """Say in one sentence at which run and agent a computation failed."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"run {run} of this batch, agent {agent}: {error}") from error
+    except Exception as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise RuntimeError(f"run {run} of this batch, agent {agent}: the module or its loss failed: {reason}") from error
+
+
+def _require_independent_samples(module: nn.Module, batch_dependent: bool) -> None:
+    for name, layer in module.named_modules():
+        if isinstance(layer, nn.modules.dropout._DropoutNd) and layer.training and layer.p > 0:
+            raise ValueError(f"layer {name!r}: dropout draws from torch's global generator; use module.eval()")
+        coupled = isinstance(layer, BATCH_NORM) and (layer.training or layer.running_mean is None)
+        if coupled and not batch_dependent:
+            raise ValueError(
+                f"layer {name!r}: batch statistics make samples influence each other; use module.eval() or batch_dependent=True"
+            )
+
+
+def _tensor(array) -> torch.Tensor:
+    """Return a tensor, or an array as one; torch warns of read-only arrays, so these are copied."""
+    return array if isinstance(array, torch.Tensor) else torch.as_tensor(np.require(array, requirements="W"))
+
+
+def _labels(tensor: torch.Tensor) -> torch.Tensor:
+    """Return whole numbers as int64, the type that torch's losses want; real targets stay as they are."""
+    return tensor if tensor.is_floating_point() else tensor.long()
+
+
+def _checked_history(history, rows: int) -> np.ndarray:
+    history = np.asarray(history)
+    if history.ndim != 4 or 0 in history.shape:
+        raise ValueError(f"history has shape {history.shape}: it must be [runs, agents, data points, samples], none empty")
+    return _checked_indices("history", history, rows)
+
+
+def _checked_indices(name: str, indices: np.ndarray, rows: int) -> np.ndarray:
+    if not np.issubdtype(indices.dtype, np.integer):
+        raise ValueError(f"{name} has type {indices.dtype}: it must hold row numbers")
+    low, high = int(indices.min()), int(indices.max())
+    if low < 0 or high >= rows:
+        raise ValueError(f"{name} holds {low if low < 0 else high}: row numbers must lie in [0, {rows})")
+    return indices.astype(np.int64, copy=False)
+
+
+def _at_least_one(name: str, value: int) -> int:
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise ValueError(f"{name} = {value!r} must be a whole number") from None
+    if number < 1:
+        raise ValueError(f"{name} = {number} must be at least 1")
+    return number
