@@ -1,0 +1,38 @@
+"""What Algorithm 1 gives away, in total variation: the paper's promise, our certificate, and what they mean.
+
+`theorems` holds Theorem 2 as printed, `sensitivity` and `certificate` our own worst case, `calibration` the way back from a
+target delta to steps, `meaning` what a delta says to a person. numpy is all they need.
+"""
+
+from ldp_core.accountant.calibration import Bound, calibrate, calibrate_uniform, largest_iterations, with_d_0
+from ldp_core.accountant.certificate import Certificate, Course, certify, coin_horizon, coin_term, course
+from ldp_core.accountant.meaning import accuracy, advantage, is_vacuous, posterior, posterior_shift, trade_off
+from ldp_core.accountant.sensitivity import Sensitivity, sensitivity_bound
+from ldp_core.accountant.theorems import Theorem21, Theorem22, l1_lipschitz, theorem_2_1, theorem_2_2
+
+__all__ = [
+    "Bound",
+    "Certificate",
+    "Course",
+    "Sensitivity",
+    "Theorem21",
+    "Theorem22",
+    "accuracy",
+    "advantage",
+    "calibrate",
+    "calibrate_uniform",
+    "certify",
+    "coin_horizon",
+    "coin_term",
+    "course",
+    "is_vacuous",
+    "l1_lipschitz",
+    "largest_iterations",
+    "posterior",
+    "posterior_shift",
+    "sensitivity_bound",
+    "theorem_2_1",
+    "theorem_2_2",
+    "trade_off",
+    "with_d_0",
+]

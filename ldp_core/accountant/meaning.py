@@ -1,0 +1,98 @@
+"""What a (0, delta) bound says to a person: what the best attacker can do with everything that was sent.
+
+An attacker must tell D from D'. False alarm rate alpha is the probability of saying D' when it is D, miss rate beta that of
+saying D when it is D'. Every bound delta >= 1 is *vacuous*: it allows everything, and these functions then return what
+"everything" is. All of them take numbers or arrays, and are attained by the mechanism that with probability delta sends the
+data and otherwise nothing.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def is_vacuous(delta) -> np.ndarray:
+    """Return whether the bound allows every mechanism: delta >= 1."""
+    return _delta(delta) >= 1.0
+
+
+def advantage(delta) -> np.ndarray:
+    """Return the largest difference between the rates of true and false alarms, min(1, delta).
+
+    For any set of transcripts P(S | D') - P(S | D) <= delta (Definition 3); the exact total variation attains it.
+    """
+    return np.minimum(1.0, _delta(delta))
+
+
+def accuracy(delta, prior=0.5) -> np.ndarray:
+    """Return the best attacker's probability of being right, when D' has probability `prior`.
+
+        max(prior, 1 - prior) + min(prior, 1 - prior) min(1, delta);      (1 + delta) / 2 for even odds.
+
+    Proof: it errs with probability sum min(prior P', (1 - prior) P) >= min(prior, 1 - prior) sum min(P, P'), and the last
+    sum is one minus the total variation.
+    """
+    prior = _probability("prior", prior)
+    return np.maximum(prior, 1.0 - prior) + np.minimum(prior, 1.0 - prior) * advantage(delta)
+
+
+def trade_off(alpha, delta, epsilon=0.0) -> np.ndarray:
+    """Return the smallest miss rate at false alarm rate `alpha` under (epsilon, delta):
+
+        beta >= max(0, 1 - delta - exp(epsilon) alpha, exp(-epsilon) (1 - delta - alpha)).
+
+    The two members are Definition 3 read in its two directions, for the set that raises the alarm and for its complement
+    (Wasserman and Zhou 2010; Kairouz, Oh and Viswanath 2015). For epsilon = 0, the paper's case, they are the same straight
+    line.
+    """
+    alpha, delta = _probability("alpha", alpha), _delta(delta)
+    epsilon = _not_negative("epsilon", epsilon)
+    with np.errstate(over="ignore", invalid="ignore"):
+        raised = np.where(alpha > 0, np.exp(epsilon) * alpha, 0.0)
+    return np.maximum(0.0, np.maximum(1.0 - delta - raised, np.exp(-epsilon) * (1.0 - delta - alpha)))
+
+
+def posterior(prior, delta, alpha) -> np.ndarray:
+    """Return the largest probability of D' after an alarm of a test with false alarm rate `alpha`, when it was `prior` before.
+
+    The alarm is raised under D' with probability at most min(1, alpha + delta), so by Bayes' rule
+
+        prior (alpha + delta) / (prior (alpha + delta) + (1 - prior) alpha).
+
+    At alpha = 0 this is 1 whenever delta > 0 and prior > 0: a (0, delta) bound allows that, with probability delta,
+    everything is revealed. With delta = 0 it is the prior. `posterior_shift` bounds the average over all transcripts.
+    """
+    prior, alpha = _probability("prior", prior), _probability("alpha", alpha)
+    power = np.minimum(1.0, alpha + advantage(delta))
+    right, wrong = prior * power, (1.0 - prior) * alpha
+    with np.errstate(invalid="ignore"):
+        return np.where(right + wrong > 0, right / (right + wrong), prior)
+
+
+def posterior_shift(prior, delta) -> np.ndarray:
+    """Return the largest average of |posterior - prior| over what the attacker may see: 2 prior (1 - prior) min(1, delta).
+
+    Proof: with M = prior P' + (1 - prior) P, the average is sum |prior P' - prior M| = prior (1 - prior) sum |P' - P|.
+    """
+    prior = _probability("prior", prior)
+    return 2.0 * prior * (1.0 - prior) * advantage(delta)
+
+
+def _delta(delta) -> np.ndarray:
+    return _not_negative("delta", delta)
+
+
+def _not_negative(name: str, numbers) -> np.ndarray:
+    array = np.asarray(numbers, dtype=np.float64)
+    wrong = ~(array >= 0)
+    if wrong.any():
+        raise ValueError(f"{name} = {array[wrong].flat[0]} must not be negative, nor NaN")
+    return array
+
+
+def _probability(name: str, numbers) -> np.ndarray:
+    array = np.asarray(numbers, dtype=np.float64)
+    wrong = ~((array >= 0) & (array <= 1))
+    if wrong.any():
+        raise ValueError(f"{name} = {array[wrong].flat[0]} must lie in [0, 1]")
+    return array
