@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import json
+from functools import lru_cache
 from typing import Annotated, Literal
 
 import numpy as np
 import pandas as pd
 from pydantic import Field
-from tqdm.auto import tqdm
 
-from ldp_core import engine, optimizer
+from ldp_core import engine, optimizer, runs
 from ldp_core.data import mushrooms, streams
 from ldp_core.experiments.params import AgentParams, Count, Normalise, ParameterError
 from ldp_core.problems import logistic
@@ -43,57 +42,68 @@ class Params(AgentParams):
             raise ParameterError(f"evaluate_every = {self.evaluate_every} must not exceed iterations = {self.iterations}")
 
 
-@dataclass(frozen=True)
-class Shard:
-    """A block of runs of one variant: computed alone, in any order, with the same result."""
-
-    variant: Variant
-    first_run: int
-    runs: int
-
-
-def shards(params: Params) -> list[Shard]:
-    """Return all blocks of runs, of at most RUNS_PER_SHARD each."""
+def shards(params: Params, data: mushrooms.Mushrooms) -> list[dict]:
+    """Return the arguments of `compute` for every block of at most RUNS_PER_SHARD runs of every variant."""
+    common = {"params": params.model_dump(exclude={"runs"}), "data": data.provenance.sha256}
     starts = range(0, params.runs, RUNS_PER_SHARD)
-    return [Shard(v, start, min(RUNS_PER_SHARD, params.runs - start)) for v in VARIANTS for start in starts]
+    return [
+        {**common, "variant": variant, "first_run": start, "count": min(RUNS_PER_SHARD, params.runs - start)}
+        for variant in VARIANTS
+        for start in starts
+    ]
 
 
-def compute(params: Params, shard: Shard, data: mushrooms.Mushrooms) -> pd.DataFrame:
-    """Return the accuracy of every run and agent of a shard on its own test rows: columns variant, run, agent, t, accuracy."""
-    numbers = range(shard.first_run, shard.first_run + shard.runs)
-    features = OneHot(data.codes, data.sizes, None if params.normalise == "none" else params.normalise)
-    algorithm = params.algorithm()
+def compute(params: dict, data: str, variant: Variant, first_run: int, count: int) -> dict[str, np.ndarray]:
+    """Return the accuracy of every run and agent of a block on its test rows: `t [times]`, `accuracy [times, runs, agents]`.
+
+    `data` is the SHA-256 of the mushrooms meant: it makes the result depend on them.
+    """
+    settings, table = Params(**params, runs=count), mushrooms.load(quiet=True)
+    if table.provenance.sha256 != data:
+        raise ValueError(f"the mushrooms here have SHA-256 {table.provenance.sha256[:12]}, those meant {data[:12]}")
+    numbers = range(first_run, first_run + count)
+    features = OneHot(table.codes, table.sizes, None if settings.normalise == "none" else settings.normalise)
+    algorithm = settings.algorithm()
     agents = algorithm.network.agents
-    train, test = streams.history(params.seed, numbers, agents, params.iterations, params.samples, features.rows, params.test)
-    measured = []
+    train, test = streams.history(
+        settings.seed, numbers, agents, settings.iterations, settings.samples, features.rows, settings.test
+    )
+    times, accuracies = [], []
 
-    def evaluate(state: optimizer.State) -> None:
-        measured.append((state.t, logistic.accuracy(features, data.labels, state.theta, test)))
-
-    def observe(state: optimizer.State, messages: optimizer.Messages) -> None:
-        if state.t % params.evaluate_every == 0:
-            evaluate(state)
+    def evaluate(state: optimizer.State, messages: optimizer.Messages | None = None) -> None:
+        if state.t % settings.evaluate_every == 0:
+            times.append(state.t)
+            accuracies.append(logistic.accuracy(features, table.labels, state.theta, test))
 
     last = optimizer.run(
-        engine.Compiled(algorithm)
-        if shard.variant == "quantised"
-        else optimizer.Algorithm1(algorithm.network, algorithm.schedules, False),
-        logistic.Logistic(features, data.labels, train),
-        np.zeros((shard.runs, agents, features.dim)),
-        params.iterations,
-        seed=params.seed,
+        _variant(algorithm, variant),
+        logistic.Logistic(features, table.labels, train),
+        np.zeros((count, agents, features.dim)),
+        settings.iterations,
+        seed=settings.seed,
         runs=numbers,
-        observe=observe,
+        observe=evaluate,
     )
-    if last.t % params.evaluate_every == 0:
-        evaluate(last)
-    return _table(shard, numbers, agents, measured)
+    evaluate(last)
+    return {"t": np.array(times), "accuracy": np.stack(accuracies)}
 
 
 def run(params: Params, data: mushrooms.Mushrooms) -> pd.DataFrame:
-    """Return the accuracies of all runs, variants, agents and times; shows its progress."""
+    """Return the accuracies of all runs as a table: variant, t, run, agent, accuracy. Shows progress, can be interrupted."""
     params.check(len(data.labels))
-    return pd.concat(_progress(params, data), ignore_index=True)
+    pieces = shards(params, data)
+    results = runs.run(compute, pieces, description=f"{params.runs} runs x {len(VARIANTS)} variants")
+    return pd.concat([_table(shard, result) for shard, result in zip(pieces, results, strict=True)], ignore_index=True)
+
+
+def quick(params: Params, data: mushrooms.Mushrooms, *, d_0: float, varsigma: float, count: int = 8) -> pd.DataFrame:
+    """Return the summary of a few short runs at other quantisation steps, in well under a second: for a slider."""
+    changed = params.model_copy(
+        update={"d_0": d_0, "varsigma": varsigma, "iterations": 160, "evaluate_every": 10, "runs": count}
+    )
+    changed.check(len(data.labels))
+    pieces = shards(changed, data)
+    return summary(pd.concat([_table(piece, _cached(json.dumps(piece))) for piece in pieces], ignore_index=True))
 
 
 def summary(accuracies: pd.DataFrame) -> pd.DataFrame:
@@ -115,13 +125,19 @@ def paired_difference(accuracies: pd.DataFrame) -> dict[str, float]:
     return {"mean": float(difference.mean()), "low": float(difference.mean() - half), "high": float(difference.mean() + half)}
 
 
-def _progress(params: Params, data: mushrooms.Mushrooms) -> Iterator[pd.DataFrame]:
-    for shard in tqdm(shards(params), desc=f"{params.runs} runs x {len(VARIANTS)} variants", unit="shard"):
-        yield compute(params, shard, data)
+@lru_cache(maxsize=64)
+def _cached(piece: str) -> dict[str, np.ndarray]:
+    return compute(**json.loads(piece))
 
 
-def _table(shard: Shard, numbers: range, agents: int, measured: list) -> pd.DataFrame:
-    times, values = zip(*measured, strict=True)
-    index = pd.MultiIndex.from_product([times, numbers, range(agents)], names=["t", "run", "agent"])
-    table = pd.DataFrame({"accuracy": np.stack(values).ravel()}, index=index).reset_index()
-    return table.assign(variant=shard.variant)
+def _variant(algorithm: optimizer.Algorithm1, variant: Variant) -> optimizer.Algorithm:
+    if variant == "quantised":
+        return engine.Compiled(algorithm)
+    return optimizer.Algorithm1(algorithm.network, algorithm.schedules, quantised=False)
+
+
+def _table(shard: dict, result: dict[str, np.ndarray]) -> pd.DataFrame:
+    accuracy = result["accuracy"]
+    numbers = range(shard["first_run"], shard["first_run"] + shard["count"])
+    index = pd.MultiIndex.from_product([result["t"], numbers, range(accuracy.shape[2])], names=["t", "run", "agent"])
+    return pd.DataFrame({"accuracy": accuracy.ravel()}, index=index).reset_index().assign(variant=shard["variant"])

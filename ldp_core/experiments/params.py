@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ldp_core import network, optimizer
+from ldp_core.randomness import Purpose, generator
 
 Count = Annotated[int, Field(ge=1)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Normalise = Literal["none", "l1", "l2"]
+Topology = Literal["paper", "ring", "exponential", "random"]
 
 
 class ParameterError(ValueError):
@@ -35,6 +38,7 @@ class Params(BaseModel):
 class AgentParams(Params):
     """Parameters of an experiment in which five agents run Algorithm 1: the network and the schedules."""
 
+    topology: Topology = "paper"
     weight: Positive = 0.2
     lam_0: Positive = 0.5
     nu: float = 0.71
@@ -42,11 +46,19 @@ class AgentParams(Params):
     d_0_slope: NotNegative = 0.01
     varsigma: float = 0.6
 
+    def network(self) -> network.Network:
+        """Return the five agents' network. A random one has other weights per edge; `weight` is then their mean per edge."""
+        if self.topology == "random":
+            return network.random_strongly_connected(5, generator(self.seed, Purpose.INITIAL), mixing=min(0.9, 3 * self.weight))
+        return {"paper": network.paper, "ring": partial(network.ring, 5), "exponential": partial(network.exponential, 5)}[
+            self.topology
+        ](weight=self.weight)
+
     def algorithm(self) -> optimizer.Algorithm1:
         """Return Algorithm 1 with d_0^i = d_0 + d_0_slope i, varsigma^i = varsigma + 0.01 i, or refuse in one sentence."""
         try:
             schedules = optimizer.paper_schedules(self.lam_0, self.nu, self.d_0, self.d_0_slope, self.varsigma)
-            return optimizer.Algorithm1(network.paper(self.weight), schedules)
+            return optimizer.Algorithm1(self.network(), schedules)
         except ValueError as error:
             raise ParameterError(str(error)) from None
 

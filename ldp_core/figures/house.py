@@ -1,0 +1,82 @@
+"""The house style, and how figures reach the disk and the notebook.
+
+Quantised is always the same colour, unquantised the same other one, D-PSGD a third (Okabe and Ito's palette, safe for colour
+blindness). Saved figures have deterministic bytes: no dates, a fixed hash salt.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import matplotlib as mpl
+import seaborn as sns
+from IPython import get_ipython
+from IPython.core.pylabtools import select_figure_formats
+from IPython.display import display
+from matplotlib.figure import Figure
+
+from ldp_core import files
+
+COLOURS = {"quantised": "#D55E00", "unquantised": "#0072B2", "D-PSGD": "#009E73"}
+PNG_DPI, NOTEBOOK_DPI = 200, 90
+
+
+def style() -> None:
+    """Set the house style for this process, and show figures in a notebook as small pictures."""
+    sns.set_theme(context="notebook", style="ticks", font="DejaVu Sans")
+    mpl.rcParams.update({
+        "axes.spines.right": False,
+        "axes.spines.top": False,
+        "axes.titlelocation": "left",
+        "figure.constrained_layout.use": True,
+        "legend.frameon": False,
+        "svg.hashsalt": "ldp-quantization-companion",
+    })  # fmt: skip
+    if (shell := get_ipython()) is not None:
+        select_figure_formats(shell, {"png"}, dpi=NOTEBOOK_DPI, metadata={"Software": None})
+
+
+def explore(draw: Callable[..., Figure], *, interactive: bool, **sliders: tuple[float, float, float, float]):
+    """Return sliders (value, lowest, highest, step) that redraw a figure, or the figure at their first values.
+
+    A notebook that papermill executes, or that GitHub shows, gets the figure; JupyterLab gets the sliders.
+    """
+    if not interactive:
+        return draw(**{name: values[0] for name, values in sliders.items()})
+    import ipywidgets
+
+    return ipywidgets.interactive(
+        lambda **values: display(draw(**values)),
+        **{
+            name: ipywidgets.FloatSlider(value=value, min=low, max=high, step=step, continuous_update=False, description=name)
+            for name, (value, low, high, step) in sliders.items()
+        },
+    )
+
+
+def save(
+    figure: Figure, name: str, output: str | os.PathLike, *, notebook: str, params: dict, data: Iterable[dict], numbers: dict
+) -> None:
+    """Write name.svg, name.png and name.json (what made it, and its numbers) into `output`; nothing when output is empty.
+
+    Each file is written beside its place and renamed, so that an interrupted run leaves the old one whole.
+    """
+    if not str(output):
+        return
+    folder = Path(output)
+    record = {"figure": name, "notebook": notebook, "params": params, "data": list(data), "numbers": numbers}
+    text = json.dumps(record, indent=1, sort_keys=True, allow_nan=False) + "\n"
+    files.write(
+        folder / f"{name}.svg", lambda file: figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
+    )
+    files.write(
+        folder / f"{name}.png", lambda file: figure.savefig(file, format="png", dpi=PNG_DPI, metadata={"Software": None})
+    )
+    files.write(folder / f"{name}.json", lambda file: file.write(text.encode()))
+
+
+def caption(figure: Figure, text: str) -> None:
+    figure.supxlabel(text, fontsize="x-small", color="#555555")
