@@ -5,7 +5,7 @@ NB ?=
 SEED ?=
 RUN := $(if $(filter Windows_NT,$(OS)),.venv/Scripts/python,.venv/bin/python) -m ldp_core
 
-.PHONY: help setup figures test lab bench
+.PHONY: help setup figures test lab bench data
 .DEFAULT_GOAL := help
 
 help:
@@ -13,6 +13,7 @@ help:
 	@echo 'make test      run the whole test suite'
 	@echo 'make lab       open JupyterLab on this machine only'
 	@echo 'make bench     measure speed, as ratios within one run'
+	@echo 'make data      download the official data sets into data/cache; without it stand-ins are used where LDP_DATA has none'
 	@echo 'make setup     create .venv and install the pins; the others do this by themselves, once'
 	@echo 'PYTHON=python3.12 chooses another Python, 3.11 or newer'
 
@@ -30,3 +31,6 @@ lab: setup
 
 bench: setup
 	@$(RUN) bench
+
+data: setup
+	@$(RUN) data

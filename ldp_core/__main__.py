@@ -37,6 +37,8 @@ def _parser() -> argparse.ArgumentParser:
     lab = commands.add_parser("lab", help="open JupyterLab on this machine only, with a token")
     lab.add_argument("--port", type=int, default=8888)
     lab.set_defaults(command=_lab)
+    data = commands.add_parser("data", help="download the official data sets into data/cache")
+    data.set_defaults(command=_data)
     bench = commands.add_parser("bench", help="run the benchmarks")
     bench.add_argument("--only", default="", help="those whose name contains this")
     bench.add_argument("--quick", action="store_true", help="tiny sizes, to see that they run")
@@ -67,6 +69,12 @@ def _lab(options: argparse.Namespace) -> int:
     settings = ["--ServerApp.ip=127.0.0.1", f"--ServerApp.port={options.port}", f"--IdentityProvider.token={token}"]
     LabApp.launch_instance([*settings, f"--ServerApp.root_dir={ROOT}", *(["--allow-root"] if _is_root() else [])])
     return 0
+
+
+def _data(options: argparse.Namespace) -> int:
+    from ldp_core.data import __main__ as data
+
+    return data.main(["--download"])
 
 
 def _is_root() -> bool:

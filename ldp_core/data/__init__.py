@@ -1,0 +1,19 @@
+"""Mushrooms, MNIST and EEG: each is found in the same order, and each says where it came from; see `store`."""
+
+from __future__ import annotations
+
+from ldp_core.data.store import DataError, Provenance
+
+__all__ = ["DataError", "Provenance", "overview"]
+
+
+def overview(download: bool = False) -> list[Provenance]:
+    """Load every data set once, with the official downloads if allowed, and return where each came from."""
+    from ldp_core.data import eeg, mnist, mushrooms
+
+    return [
+        mushrooms.load(download=download).provenance,
+        mnist.load(download=download).provenance,
+        eeg.load("bnci2014_001", download=download).provenance,
+        eeg.load("physionet", download=download).provenance,
+    ]

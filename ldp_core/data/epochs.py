@@ -1,0 +1,279 @@
+"""EEG trials of one subject, and the `.npz` form in which we keep and exchange them.
+
+One file per subject, written by `numpy.savez` (compressed or not), without pickled objects:
+
+    X         [trials, channels, samples], floating point; or whole numbers together with `scale`, then X * scale is the signal
+    y         [trials], whole numbers: index into `classes`
+    session   [trials] and / or
+    run       [trials], whole numbers; whichever is absent is taken as 0
+    fs        samples per second
+    ch_names  [channels], names of electrodes
+    classes   names of the classes (optional: "0", "1", ...)
+    band      [low, high] in Hz and
+    window    [start, stop] in seconds after the cue (optional: unknown; `tmin` alone is understood too)
+    unit      "uV" for microvolts, "1" for standardised signals (optional: unknown)
+    sha256    digest of the content as `Epochs.digest` computes it (optional; checked when present)
+
+Other arrays are left alone. Electrodes may stand in any order: they are found by name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import math
+import zipfile
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from ldp_core import files
+from ldp_core.data import store
+from ldp_core.data.store import DataError
+
+# fmt: off
+CHANNELS = (
+    "Fz", "FC3", "FC1", "FCz", "FC2", "FC4", "C5", "C3", "C1", "Cz", "C2", "C4", "C6",
+    "CP3", "CP1", "CPz", "CP2", "CP4", "P1", "Pz", "P2", "POz",
+)
+# fmt: on
+UNKNOWN = (math.nan, math.nan)
+FILTER_ORDER = 5
+BAND_TOLERANCE = 0.5  # Hz; a band that exceeds the wanted one by less is not filtered again
+
+
+@dataclass(frozen=True, eq=False)
+class Epochs:
+    """Trials of one subject: X float32 `[trials, channels, samples]`; y, session and run int8 `[trials]`.
+
+    The constructor refuses what no experiment could use and says what it is; see the module for the meaning of each field.
+    """
+
+    subject: str
+    X: np.ndarray
+    y: np.ndarray
+    fs: float
+    ch_names: tuple[str, ...]
+    classes: tuple[str, ...]
+    session: np.ndarray
+    run: np.ndarray
+    band: tuple[float, float] = UNKNOWN
+    window: tuple[float, float] = UNKNOWN
+    unit: str = "unknown"
+
+    def __post_init__(self) -> None:
+        signal = _signal(self.X)
+        trials = len(signal)
+        values = {
+            "X": signal,
+            "y": _whole_numbers("y", self.y, trials),
+            "session": _whole_numbers("session", self.session, trials),
+            "run": _whole_numbers("run", self.run, trials),
+            "fs": float(self.fs),
+            "ch_names": tuple(str(name) for name in self.ch_names),
+            "classes": tuple(str(name) for name in self.classes),
+            "band": _pair("band", self.band),
+            "window": _pair("window", self.window),
+            "unit": str(self.unit),
+        }
+        for name, value in values.items():
+            if isinstance(value, np.ndarray):
+                value.setflags(write=False)
+            object.__setattr__(self, name, value)
+        _check_names(self)
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+    def digest(self) -> str:
+        """Return the SHA-256 of the content: the same for the same data, however it was stored."""
+        head = (self.fs, self.ch_names, self.classes, self.band, self.window, self.unit, self.X.shape)
+        digest = hashlib.sha256(repr(head).encode())
+        for array, kind in ((self.X, "<f4"), (self.y, "i1"), (self.session, "i1"), (self.run, "i1")):
+            digest.update(np.ascontiguousarray(array, dtype=kind).data)
+        return digest.hexdigest()
+
+    def select(self, rows: np.ndarray) -> Epochs:
+        """Return only some trials, by mask or by number."""
+        return replace(self, X=self.X[rows], y=self.y[rows], session=self.session[rows], run=self.run[rows])
+
+    def band_passed(self, low: float, high: float) -> Epochs:
+        """Return the trials restricted to low ... high Hz, or unchanged if their band is that narrow already.
+
+        Zero-phase Butterworth filter (order 5, forward and backward) on each trial, with its ends mirrored: the trial is all
+        that is left of a recording that was cut before it came to us.
+        """
+        if not 0 < low < high < self.fs / 2:
+            raise ValueError(f"band = ({low}, {high}) must satisfy 0 < low < high < fs / 2 = {self.fs / 2} Hz")
+        if self.band[0] >= low - BAND_TOLERANCE and self.band[1] <= high + BAND_TOLERANCE:
+            return self
+        from scipy import signal
+
+        sections = signal.butter(FILTER_ORDER, (low, high), btype="bandpass", fs=self.fs, output="sos")
+        filtered = signal.sosfiltfilt(sections, self.X.astype(np.float64), axis=-1).astype(np.float32)
+        return replace(self, X=filtered, band=(low, high))
+
+
+def read(path: Path, channels: Sequence[str] | None = CHANNELS) -> Epochs:
+    """Return one subject's trials from a file in our form, with the wanted channels in the wanted order.
+
+    Raises DataError that names the file and what is wrong with it.
+    """
+    return read_with_texts(path, channels)[0]
+
+
+def read_with_texts(path: Path, channels: Sequence[str] | None = CHANNELS) -> tuple[Epochs, dict[str, str]]:
+    """Return one subject's trials, and the strings that were stored beside them."""
+    arrays = _arrays(path)
+    for name in ("X", "y", "fs", "ch_names"):
+        if name not in arrays:
+            raise DataError(path, f"has no array {name!r}; it has {', '.join(sorted(arrays)) or 'none'}")
+    if "session" not in arrays and "run" not in arrays:
+        raise DataError(path, "has neither an array 'session' nor 'run'")
+    try:
+        epochs = _epochs(path.stem, arrays)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise DataError(path, store.reason(error)) from None
+    if "sha256" in arrays and str(arrays["sha256"]) != epochs.digest():
+        raise DataError(path, f"its content has sha256 {epochs.digest()}, but it says {arrays['sha256']}")
+    texts = {name: str(array) for name, array in arrays.items() if array.shape == () and array.dtype.kind == "U"}
+    return epochs if channels is None else _pick_channels(path, epochs, tuple(channels)), texts
+
+
+def write(path: Path, epochs: Epochs, **extra: str) -> None:
+    """Write one subject's trials in our form, whole or not at all; `extra` strings are stored beside them."""
+    files.write(path, filler(epochs, **extra))
+
+
+def filler(epochs: Epochs, **extra: str) -> Callable[[BinaryIO], None]:
+    """Return the function that writes the trials into an open file."""
+    names = ["X", "y", "session", "run", "fs", "ch_names", "classes", "unit"]
+    names += [name for name in ("band", "window") if getattr(epochs, name) != UNKNOWN]
+    arrays = {name: np.asarray(getattr(epochs, name)) for name in names}
+    texts = {name: np.asarray(text) for name, text in {"sha256": epochs.digest(), **extra}.items()}
+    return lambda file: np.savez(file, allow_pickle=False, **arrays, **texts)
+
+
+def _epochs(subject: str, arrays: dict[str, np.ndarray]) -> Epochs:
+    signal = arrays["X"]
+    if signal.ndim == 0 or signal.dtype.kind not in "fiu":
+        raise ValueError(f"X has element type {signal.dtype} and shape {signal.shape}, it must be an array of numbers")
+    if signal.dtype.kind in "iu":
+        if "scale" not in arrays:
+            raise ValueError(f"X has element type {signal.dtype}, so there must be a 'scale'")
+        scale = float(arrays["scale"])
+        if not (math.isfinite(scale) and scale > 0):
+            raise ValueError(f"scale = {scale} must be positive and finite")
+        signal = signal * scale
+    y = np.asarray(arrays["y"])
+    classes = arrays.get("classes", [str(index) for index in range(int(y.max()) + 1 if y.size else 0)])
+    return Epochs(
+        subject=subject,
+        X=signal,
+        y=y,
+        fs=float(arrays["fs"]),
+        ch_names=tuple(np.atleast_1d(arrays["ch_names"]).tolist()),
+        classes=tuple(np.atleast_1d(classes).tolist()),
+        session=arrays.get("session", np.zeros(len(signal), dtype=np.int8)),
+        run=arrays.get("run", np.zeros(len(signal), dtype=np.int8)),
+        band=tuple(arrays.get("band", UNKNOWN)),
+        window=_window(arrays, signal),
+        unit=str(arrays.get("unit", "unknown")),
+    )
+
+
+def _window(arrays: dict[str, np.ndarray], signal: np.ndarray) -> tuple[float, float]:
+    if "window" not in arrays and "tmin" in arrays:
+        start = float(arrays["tmin"])
+        return (start, start + signal.shape[-1] / float(arrays["fs"]))
+    return tuple(arrays.get("window", UNKNOWN))
+
+
+def _pick_channels(path: Path, epochs: Epochs, channels: tuple[str, ...]) -> Epochs:
+    """Return the wanted channels in the wanted order, found by name."""
+    missing = [name for name in channels if name not in epochs.ch_names]
+    if missing:
+        raise DataError(path, f"has no channel {', '.join(missing)}; its channels are {', '.join(epochs.ch_names)}")
+    if epochs.ch_names == channels:
+        return epochs
+    order = [epochs.ch_names.index(name) for name in channels]
+    return replace(epochs, X=epochs.X[:, order], ch_names=channels)
+
+
+def _signal(X) -> np.ndarray:
+    with np.errstate(over="ignore", invalid="ignore"):  # what float32 cannot hold is reported below
+        signal = np.ascontiguousarray(X, dtype=np.float32).view()  # made read-only later, which the caller's array is not
+    if signal.ndim != 3:
+        raise ValueError(f"X has shape {signal.shape}, it must be [trials, channels, samples]")
+    if len(signal) == 0:
+        raise ValueError("X has no trials")
+    if signal.size == 0:
+        raise ValueError(f"X has shape {signal.shape}: no channels or no samples")
+    finite = np.isfinite(signal)
+    if not finite.all():
+        trial, channel, _ = np.argwhere(~finite)[0]
+        raise ValueError(f"X is not finite in trial {trial}, channel {channel}")
+    return signal
+
+
+def _whole_numbers(name: str, values, trials: int) -> np.ndarray:
+    array = np.asarray(values)
+    if array.shape != (trials,):
+        raise ValueError(f"{name} has shape {array.shape}, X has {trials} trials")
+    if array.dtype.kind not in "iu" or array.min() < 0 or array.max() > np.iinfo(np.int8).max:
+        raise ValueError(f"{name} must be whole numbers from 0 to {np.iinfo(np.int8).max}")
+    return array.astype(np.int8)
+
+
+def _pair(name: str, values) -> tuple[float, float]:
+    pair = tuple(float(value) for value in values)
+    if len(pair) != 2 or not (pair[0] < pair[1] or all(map(math.isnan, pair))):
+        raise ValueError(f"{name} = {pair} must be two rising numbers")
+    return UNKNOWN if math.isnan(pair[0]) else pair
+
+
+def _check_names(epochs: Epochs) -> None:
+    if not (math.isfinite(epochs.fs) and epochs.fs > 0):
+        raise ValueError(f"fs = {epochs.fs} must be positive and finite")
+    if len(epochs.ch_names) != epochs.X.shape[1]:
+        raise ValueError(f"ch_names has {len(epochs.ch_names)} names, X has {epochs.X.shape[1]} channels")
+    for name, names in (("ch_names", epochs.ch_names), ("classes", epochs.classes)):
+        if len(set(names)) != len(names):
+            raise ValueError(f"{name} = {', '.join(names)} must be all different")
+    if int(epochs.y.max()) >= len(epochs.classes):
+        raise ValueError(f"y has the value {int(epochs.y.max())}, but there are {len(epochs.classes)} classes")
+    flat = np.flatnonzero((np.ptp(epochs.X, axis=2) == 0).all(axis=0))
+    if flat.size:
+        raise ValueError(f"channel {epochs.ch_names[flat[0]]} is constant in every trial")
+
+
+def _arrays(path: Path) -> dict[str, np.ndarray]:
+    """Return the arrays of an .npz file; every byte passes the archive's CRC, and no pickle is ever opened."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(store.read(path))) as archive:
+            names = [name for name in archive.namelist() if name.endswith(".npy")]
+            return {name[:-4]: _array(path, name, archive.read(name)) for name in names}
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+        raise DataError(path, f"is not a whole .npz file ({store.reason(error)})") from None
+
+
+def _array(path: Path, name: str, content: bytes) -> np.ndarray:
+    """Return one array from the bytes of an .npy file whose header says no more and no less than they hold."""
+    stream = io.BytesIO(content)
+    try:
+        version = np.lib.format.read_magic(stream)
+        header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}[version]
+        shape, fortran, kind = header(stream)
+    except (ValueError, KeyError, EOFError, SyntaxError) as error:
+        raise DataError(path, f"{name} is not an array ({store.reason(error)})") from None
+    if kind.hasobject:
+        raise DataError(path, f"{name} holds pickled Python objects, which could run code and are refused")
+    start, size = stream.tell(), math.prod(shape) * kind.itemsize
+    if len(content) - start != size:
+        raise DataError(path, f"{name} has shape {shape} and needs {size} bytes, but holds {len(content) - start}")
+    flat = np.frombuffer(content, kind, offset=start) if size else np.empty(0, kind)
+    return flat.reshape(shape, order="F" if fortran else "C")

@@ -1,0 +1,337 @@
+"""The official EEG recordings, read by moabb: BNCI2014_001 (the paper's) and PhysionetMI.
+
+moabb is imported only here and only when a recording is really read, because that takes seconds. It believes any file that has
+the right name, and fetches any that has not; so every file is checked before moabb sees it, and moabb is called only when all
+files are there or a download was asked for. What it makes is kept in the cache in the form of `epochs`, together with the
+digest of the files it was made from.
+
+Layouts, as moabb has them below one folder:
+
+    MNE-bnci-data/~bci/database/001-2014/A01T.mat, A01E.mat, ...              (`~bci` is a folder's name)
+    MNE-eegbci-data/files/eegmmidb/1.0.0/S001/S001R04.edf, S001R06.edf, ...   (imagery: runs 4, 6, 8, 10, 12, 14)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import json
+import logging
+import os
+import warnings
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from ldp_core.data import epochs, store
+from ldp_core.data.epochs import CHANNELS, Epochs
+from ldp_core.data.store import DataError
+
+BAND = (8.0, 30.0)  # Hz, as in the paper
+WINDOW = (0.0, 4.0)  # seconds after the cue, as in the paper
+MICROVOLTS = 1e6  # in one volt
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """What is published about a data set, and where its files are.
+
+    `runs` are the numbers of the runs in the order in which moabb counts them. `checked` says whether published SHA-256 sums
+    exist for the files; without them only their structure can be checked.
+    """
+
+    key: str
+    title: str
+    moabb_class: str
+    people: int
+    file_pattern: str
+    parts: tuple[str, ...]
+    name_pattern: str
+    fs: float
+    classes: tuple[str, ...]
+    runs: tuple[int, ...]
+    trials: int
+    version: str
+    licence: str
+    checked: bool
+
+    def name(self, subject: int) -> str:
+        """Return the data set's own name of a subject, such as A01."""
+        return self.name_pattern.format(subject=subject)
+
+    def files(self, subject: int) -> list[str]:
+        """Return a subject's files, relative to the folder that holds the layout."""
+        return [self.file_pattern.format(subject=subject, part=part) for part in self.parts]
+
+
+BNCI2014_001 = Dataset(
+    key="bnci2014_001",
+    title="BNCI2014_001",
+    moabb_class="BNCI2014_001",
+    people=9,
+    file_pattern="MNE-bnci-data/~bci/database/001-2014/A{subject:02d}{part}.mat",
+    parts=("T", "E"),
+    name_pattern="A{subject:02d}",
+    fs=250.0,
+    classes=("left_hand", "right_hand", "feet", "tongue"),
+    runs=(0, 1, 2, 3, 4, 5),
+    trials=576,
+    version="001-2014",
+    licence="CC BY-ND 4.0",
+    checked=False,
+)
+PHYSIONET = Dataset(
+    key="physionet",
+    title="PhysionetMI",
+    moabb_class="PhysionetMI",
+    people=109,
+    file_pattern="MNE-eegbci-data/files/eegmmidb/1.0.0/S{subject:03d}/S{subject:03d}R{part}.edf",
+    parts=("04", "06", "08", "10", "12", "14"),
+    name_pattern="S{subject:03d}",
+    fs=160.0,
+    classes=("left_hand", "right_hand", "hands", "feet"),
+    runs=(4, 8, 12, 6, 10, 14),
+    trials=90,
+    version="EEGMMIDB 1.0.0",
+    licence="ODC-By 1.0",
+    checked=True,
+)
+
+
+def missing(dataset: Dataset, subjects: Sequence[int], raw: Path) -> list[str]:
+    """Return which of the subjects' files are not below a folder."""
+    return [name for subject in subjects for name in dataset.files(subject) if not store.exists(raw / name)]
+
+
+def load(dataset: Dataset, subject: int, raw: Path) -> Epochs:
+    """Return one subject's trials, band-passed and cut as in the paper, from the recordings below a folder.
+
+    The first time moabb reads them; later they come from the cache, if the recordings are still the same. Raises DataError
+    when a recording is damaged.
+    """
+    source = _check_files(dataset, subject, raw)
+    found = cached(dataset, subject, source)
+    if found is None:
+        found = _by_moabb(dataset, subject, raw)
+        store.write_cache(cache_path(dataset, subject), epochs.filler(found, source=source))
+    return found
+
+
+def cached(dataset: Dataset, subject: int, source: str | None = None) -> Epochs | None:
+    """Return one subject's trials from the cache, if they are there, whole, and made from the given recordings."""
+    path = cache_path(dataset, subject)
+    try:
+        if not store.exists(path):
+            return None
+        found, texts = epochs.read_with_texts(path)
+        _check_epochs(dataset, found, path)
+    except DataError as error:
+        store.forget(error)
+        return None
+    return found if source in (None, texts.get("source")) else None
+
+
+def download(dataset: Dataset, subject: int) -> Path:
+    """Let moabb download one subject into the cache and check what came; return the folder that holds the layout.
+
+    A damaged file, old or new, is removed, so that the next try fetches it again.
+    """
+    raw = store.cache_folder() / "recordings"
+    _remove_damaged(dataset, subject, raw)
+    try:
+        raw.mkdir(parents=True, exist_ok=True)
+        with _moabb(raw) as (datasets, _):
+            getattr(datasets, dataset.moabb_class)().data_path(subject)
+    except Exception as error:  # whatever a server, a proxy or a full disk can do
+        raise DataError(dataset.title, f"subject {subject} was not downloaded ({store.reason(error)})") from None
+    damaged = _remove_damaged(dataset, subject, raw)
+    if damaged:
+        raise damaged[0]
+    return raw
+
+
+def cache_path(dataset: Dataset, subject: int) -> Path:
+    """Return where a subject's trials are kept; another band, window, electrode or version of moabb is another place."""
+    settings = (dataset.checked, dataset.trials, BAND, WINDOW, CHANNELS, metadata.version("moabb"), metadata.version("mne"))
+    key = store.sha256(json.dumps(settings).encode())[:16]
+    return store.cache_folder() / "eeg" / dataset.key / key / f"{dataset.name(subject)}.npz"
+
+
+def _by_moabb(dataset: Dataset, subject: int, raw: Path) -> Epochs:
+    """Return one subject's trials as moabb reads them."""
+    try:
+        with _moabb(raw) as (datasets, paradigms):
+            paradigm = paradigms.MotorImagery(
+                events=list(dataset.classes),
+                n_classes=len(dataset.classes),
+                fmin=BAND[0],
+                fmax=BAND[1],
+                tmin=WINDOW[0],
+                tmax=WINDOW[1],
+                channels=list(CHANNELS),
+            )
+            instance = getattr(datasets, dataset.moabb_class)()
+            trials, labels, table = paradigm.get_data(instance, subjects=[subject], return_epochs=True)
+            signal, fs, names = trials.get_data(copy=False), trials.info["sfreq"], tuple(trials.ch_names)
+    except Exception as error:  # moabb, mne and scipy raise almost anything on a damaged recording
+        place = raw / dataset.files(subject)[0]
+        raise DataError(place.parent, f"{dataset.name(subject)} cannot be read by moabb ({store.reason(error)})") from None
+    run = np.array([dataset.runs[int(number)] for number in table["run"]])
+    session = np.array([int(str(name)[0]) for name in table["session"]])
+    order = np.lexsort((run, session))  # stable: trials keep their order within a run
+    path = raw / dataset.files(subject)[0]
+    if set(names) != set(CHANNELS):
+        raise DataError(path, f"has the channels {', '.join(names)}, wanted are {', '.join(CHANNELS)}")
+    picks = [names.index(name) for name in CHANNELS]
+    samples = round((WINDOW[1] - WINDOW[0]) * fs)  # moabb keeps the last point too
+    try:
+        found = Epochs(
+            subject=dataset.name(subject),
+            X=signal[order][:, picks, :samples] * MICROVOLTS,
+            y=np.array([dataset.classes.index(label) for label in labels])[order],
+            fs=fs,
+            ch_names=CHANNELS,
+            classes=dataset.classes,
+            session=session[order],
+            run=run[order],
+            band=BAND,
+            window=WINDOW,
+            unit="uV",
+        )
+    except ValueError as error:
+        raise DataError(path, store.reason(error)) from None
+    _check_epochs(dataset, found, path)
+    return found
+
+
+def _check_epochs(dataset: Dataset, found: Epochs, path: Path) -> None:
+    """Raise unless the trials are as many, as long and as varied as published."""
+    samples = round((WINDOW[1] - WINDOW[0]) * dataset.fs)
+    expected = (dataset.trials, len(CHANNELS), samples)
+    if found.X.shape != expected or found.fs != dataset.fs:
+        raise DataError(path, f"gives trials of shape {found.X.shape} at {found.fs} Hz, not {expected} at {dataset.fs} Hz")
+    absent = [name for index, name in enumerate(dataset.classes) if not (found.y == index).any()]
+    if absent or found.classes != dataset.classes:
+        raise DataError(path, f"has no trial of class {', '.join(absent or dataset.classes)}")
+
+
+def _check_files(dataset: Dataset, subject: int, raw: Path) -> str:
+    """Return one digest of a subject's recordings after checking each of them."""
+    digests = [_check_file(dataset, raw / name) for name in dataset.files(subject)]
+    return store.sha256("\n".join(digests).encode())
+
+
+def _check_file(dataset: Dataset, path: Path) -> str:
+    """Return the SHA-256 of one recording, or raise DataError that says what is wrong with it."""
+    content = store.read(path)
+    (_check_edf if path.suffix == ".edf" else _check_mat)(path, content)
+    digest = store.sha256(content)
+    if dataset.checked:
+        published = _published_sums().get("/".join(path.parts[-2:]))
+        if published != digest:
+            raise DataError(path, f"its sha256 is {digest}, the published one is {published}")
+    return digest
+
+
+def _remove_damaged(dataset: Dataset, subject: int, raw: Path) -> list[DataError]:
+    """Remove a subject's damaged recordings from the cache, one line each, and return what was wrong with them."""
+    damaged = []
+    for path in (raw / name for name in dataset.files(subject)):
+        try:
+            if store.exists(path):
+                _check_file(dataset, path)
+        except DataError as error:
+            store.forget(error)
+            damaged.append(error)
+    return damaged
+
+
+@cache
+def _published_sums() -> Mapping[str, str]:
+    """Return PhysioNet's own SHA-256 sums of all its EDF files, as the MNE package carries them."""
+    spec = importlib.util.find_spec("mne")
+    if spec is None or spec.origin is None:
+        raise DataError("mne", "is not installed, and it holds the published checksums")
+    lines = (Path(spec.origin).parent / "data" / "eegbci_checksums.txt").read_text().splitlines()
+    return dict(line.split() for line in lines if line.strip())
+
+
+def _check_edf(path: Path, content: bytes) -> None:
+    """Raise unless an EDF file is as long as its header says (EDF specification: Kemp et al. 1992).
+
+    Bytes 184-191: length of the header, 236-243: number of records, 252-255: number of signals; then, after 216 bytes per
+    signal, the number of two-byte samples of each signal in a record.
+    """
+    try:
+        header, records, signals = int(content[184:192]), int(content[236:244]), int(content[252:256])
+        start = 256 + 216 * signals
+        samples = sum(int(content[start + 8 * k : start + 8 * k + 8]) for k in range(signals))
+    except ValueError:
+        raise DataError(path, "does not start with an EDF header") from None
+    expected = header + 2 * records * samples
+    if header != 256 * (signals + 1) or records < 1 or len(content) != expected:
+        raise DataError(path, f"has {len(content)} bytes, its EDF header says {expected}")
+
+
+def _check_mat(path: Path, content: bytes) -> None:
+    """Raise unless a MATLAB 5 file is a chain of whole elements (tag: type and length) and its compressed parts are sound."""
+    if not content.startswith(b"MATLAB 5.0 MAT-file"):
+        raise DataError(path, "does not start with a MATLAB 5 header")
+    order: Literal["little", "big"] = "little" if content[126:128] == b"IM" else "big"
+    position, compressed = 128, 15
+    while position < len(content):
+        kind = int.from_bytes(content[position : position + 4], order)
+        size = int.from_bytes(content[position + 4 : position + 8], order)
+        position += 8
+        if position + size > len(content):
+            raise DataError(path, f"has {len(content)} bytes, its MATLAB elements need {position + size}")
+        if kind == compressed:
+            try:
+                zlib.decompress(content[position : position + size])
+            except zlib.error as error:
+                raise DataError(path, f"has a damaged MATLAB element ({store.reason(error)})") from None
+        position += size if kind == compressed else size + -size % 8  # compressed elements are not padded
+    if position == 128:
+        raise DataError(path, "has a MATLAB 5 header and nothing behind it")
+
+
+@contextlib.contextmanager
+def _moabb(raw: Path) -> Iterator[tuple]:
+    """Give (moabb.datasets, moabb.paradigms), which see one folder only, are quiet, and do not touch the reader's home."""
+    settings = {
+        "MNE_DATA": str(raw),
+        "MNE_DATASETS_BNCI_PATH": str(raw),
+        "MNE_DATASETS_EEGBCI_PATH": str(raw),
+        "MNE_DONTWRITE_HOME": "true",
+        "MOABB_DOWNLOAD_PROVIDER": "upstream",
+        "MPLCONFIGDIR": os.environ.get("MPLCONFIGDIR") or str(store.cache_folder() / "matplotlib"),
+    }
+    before = {name: os.environ.get(name) for name in settings}
+    os.environ.update(settings)
+    log = logging.getLogger("mne")
+    log.addFilter(_errors_only)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            import mne
+            from moabb import datasets, paradigms
+
+            with mne.utils.use_log_level("ERROR"):
+                yield datasets, paradigms
+    finally:
+        log.removeFilter(_errors_only)
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def _errors_only(record: logging.LogRecord) -> bool:
+    return record.levelno >= logging.ERROR

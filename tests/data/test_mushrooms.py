@@ -1,0 +1,101 @@
+"""The mushrooms that ship are UCI's, to the byte, and their columns mean what they say."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import math
+
+import numpy as np
+import pytest
+
+from ldp_core.data import mushrooms, store
+
+
+@pytest.fixture
+def data() -> mushrooms.Mushrooms:
+    return mushrooms.load()
+
+
+def test_published_counts(data):
+    assert data.codes.shape == (8124, 21)
+    assert (data.labels > 0).sum() == 3916 and (data.labels < 0).sum() == 4208
+    root = data.attributes.index("stalk-root")
+    assert (data.codes[:, root] == data.values[root].index("?")).sum() == 2480
+    assert sum(data.sizes) == 116
+    assert len(np.unique(data.codes, axis=0)) == 8124
+
+
+def test_the_shipped_file_is_the_official_one():
+    content = gzip.decompress((store.SHIPPED / "mushrooms" / "agaricus-lepiota.data.gz").read_bytes())
+    assert hashlib.sha256(content).hexdigest() == mushrooms.SHA256
+    assert content.splitlines()[0] == b"p,x,s,n,t,p,f,c,n,k,e,e,s,s,w,w,p,w,o,p,k,s,u"
+
+
+def test_the_constant_attribute_is_dropped_and_no_other(data):
+    assert set(mushrooms.ATTRIBUTES) - set(data.attributes) == {"veil-type"}
+    assert all(size >= 2 for size in data.sizes)
+
+
+def test_codes_decode_to_the_file(data):
+    lines = gzip.decompress((store.SHIPPED / "mushrooms" / "agaricus-lepiota.data.gz").read_bytes()).decode().split()
+    for row in (0, 4061, 8123):
+        letters = dict(zip(mushrooms.ATTRIBUTES, lines[row].split(",")[1:], strict=True))
+        decoded = {name: data.values[a][data.codes[row, a]] for a, name in enumerate(data.attributes)}
+        assert decoded == {name: letters[name] for name in data.attributes}
+        assert data.labels[row] == (1.0 if lines[row][0] == "p" else -1.0)
+
+
+def test_no_odor_is_mostly_edible(data):
+    """Of the 3528 mushrooms without odor, 120 are poisonous (the rule of Duch et al. in UCI's own description)."""
+    odorless = data.one_hot()[:, data.columns.index("odor=n")] == 1.0
+    assert odorless.sum() == 3528 and (data.labels[odorless] > 0).sum() == 120
+
+
+@pytest.mark.parametrize(("normalise", "norm"), [(None, 21.0), ("l1", 1.0), ("l2", math.sqrt(21.0))])
+def test_one_hot(data, normalise, norm):
+    rows = data.one_hot(normalise)
+    assert rows.shape == (8124, 116) and rows.dtype == np.float64
+    assert ((rows > 0).sum(axis=1) == 21).all()
+    np.testing.assert_allclose(rows.sum(axis=1), norm, rtol=1e-14)
+    if normalise == "l2":
+        np.testing.assert_allclose((rows**2).sum(axis=1), 1.0, rtol=1e-14)
+    assert (rows.std(axis=0) > 0).all()  # no constant column is left
+    start = np.concatenate([[0], np.cumsum(data.sizes)])
+    for a, size in enumerate(data.sizes):
+        assert (rows[:, start[a] : start[a] + size].argmax(axis=1) == data.codes[:, a]).all()
+
+
+def test_unknown_norm_is_refused(data):
+    with pytest.raises(ValueError, match="normalise = 'max' must be None, 'l1' or 'l2'"):
+        data.one_hot("max")
+
+
+@pytest.mark.parametrize("name", mushrooms.FILES)
+def test_every_spelling_of_the_file_gives_the_same_data(data, name, tmp_path, monkeypatch):
+    content = gzip.decompress((store.SHIPPED / "mushrooms" / "agaricus-lepiota.data.gz").read_bytes())
+    if ".csv" in name:
+        content = ("class," + ",".join(mushrooms.ATTRIBUTES) + "\n").encode() + content.replace(b"\n", b"\r\n")
+    (tmp_path / "mushrooms").mkdir()
+    (tmp_path / "mushrooms" / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    monkeypatch.setenv("LDP_DATA", str(tmp_path))
+    other = mushrooms.load()
+    assert (other.codes == data.codes).all() and (other.labels == data.labels).all()
+    assert other.provenance.sha256 == data.provenance.sha256
+    assert other.provenance.source == f"LDP_DATA/mushrooms/{name}"
+
+
+def test_provenance_goes_into_json_and_names_no_folder_of_this_machine(data, tmp_path):
+    record = json.loads(json.dumps(data.provenance.as_dict()))
+    assert record["kind"] == "real" and record["licence"] == "CC BY 4.0"
+    assert str(store.SHIPPED) not in json.dumps(record)
+
+
+def test_arrays_cannot_be_changed_by_accident(data):
+    with pytest.raises(ValueError, match="read-only"):
+        data.codes[0, 0] = 1
+
+
+def test_download_changes_nothing(data):
+    assert mushrooms.load(download=True).provenance == data.provenance
