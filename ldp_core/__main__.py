@@ -32,7 +32,7 @@ def _parser() -> argparse.ArgumentParser:
     figures.add_argument("--output", type=Path, default=ROOT / "figures", help="where the figures go")
     figures.set_defaults(command=_figures)
     test = commands.add_parser("test", help="run the test suite")
-    test.add_argument("rest", nargs=argparse.REMAINDER, help="passed on to pytest")
+    test.add_argument("rest", nargs=argparse.REMAINDER, help="passed on to pytest; nothing: everything, on all cores")
     test.set_defaults(command=_test)
     lab = commands.add_parser("lab", help="open JupyterLab on this machine only, with a token")
     lab.add_argument("--port", type=int, default=8888)
@@ -59,7 +59,9 @@ def _figures(options: argparse.Namespace) -> int:
 def _test(options: argparse.Namespace) -> int:
     import pytest
 
-    return int(pytest.main(options.rest))
+    from ldp_core.runs.execute import cores
+
+    return int(pytest.main(options.rest or ["-n", str(cores()), "--dist", "loadfile"]))  # whole files side by side
 
 
 def _lab(options: argparse.Namespace) -> int:
