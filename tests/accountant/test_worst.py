@@ -175,12 +175,43 @@ class TestCertificate:
             assert (found.budget.paper[1:].max(axis=1) <= certified.sum[:, agent]).all()
             assert (found.budget.total_variation.lower[1:].max(axis=1) <= certified.product[:, agent]).all()
 
-    def test_on_mushrooms(self, real_data):
+    @pytest.mark.parametrize("seed", [0, 1])
+    def test_on_random_problems_of_the_size_of_mnist(self, seed):
+        """A linear classifier of 784 pixels and ten classes has 7850 weights; so many coordinates, twice an iteration."""
+        dim, iterations, agent = 7850, 12, seed
+        rng = generator(seed, Purpose.SYNTHETIC, 1)
+        table = rng.random((ROWS, dim)) * (rng.random((ROWS, dim)) < 0.2)
+        table /= np.abs(table).sum(axis=1, keepdims=True)
+        d_l, L1 = 1.0, table.max() / 4
+        algorithm = optimizer.Algorithm1(network.paper(), optimizer.paper_schedules(0.5, 0.71, 0.02, 0.01, 0.6))
+        history = rng.integers(ROWS, size=(1, 5, iterations, 2))
+        theta_0, transcript = rng.normal(size=(1, 5, dim)), optimizer.Transcript()
+        optimizer.run(algorithm, Dense(history, table), theta_0, iterations, seed=seed, observe=transcript)
+        found = worst.search(
+            algorithm,
+            agent,
+            trajectory.received(algorithm, transcript, agent),
+            lambda histories: Dense(histories, table),
+            history[0, agent],
+            np.arange(ROWS),
+            theta_0[:, agent],
+            points=(0,),
+            whole=True,
+            finalists=1,
+            exact="bracket",
+        )
+        certified = certificate.course(algorithm.network, algorithm.schedules, d_l, L1, iterations)
+        assert found.budget.paper[-1].max() > 0.1  # there is something to certify
+        assert (found.budget.paper[1:].max(axis=1) <= certified.sum[:, agent]).all()
+        assert (found.budget.product[1:].max(axis=1) <= certified.product[:, agent]).all()
+        assert found.budget.total_variation.lower[-1].max() <= certified.product[-1, agent]
+
+    def test_on_mushrooms(self):
         from ldp_core.data import mushrooms, streams
         from ldp_core.problems.logistic import Logistic
         from ldp_core.problems.onehot import OneHot
 
-        data = mushrooms.load(real_data)
+        data = mushrooms.load(quiet=True)
         features, iterations, agent = OneHot(data.codes, data.sizes, "l2"), 60, 2
         algorithm = optimizer.Algorithm1(network.paper(), optimizer.paper_schedules(0.5, 0.71, 2.0, 0.01, 0.6))
         rows = np.arange(features.rows)
