@@ -5,7 +5,7 @@ Online Stochastic Optimization". Import the rooms you need:
 
     from ldp_core import network, optimizer, quantizer
 
-`network`, `quantizer`, `optimizer`, `accountant` and `audit` need numpy only; torch, MNE and moabb are
+`network`, `quantizer`, `triangular`, `optimizer`, `accountant` and `audit` need numpy only; torch, MNE and moabb are
 imported by the rooms below them, when they are used.
 """
 

@@ -19,7 +19,7 @@ from numba.core import types
 from numba.extending import intrinsic
 
 from ldp_core import quantizer
-from ldp_core.optimizer import Algorithm1, Coins, Messages, State
+from ldp_core.optimizer import Algorithm1, Coins, Draws, Messages, State
 from ldp_core.randomness import Purpose, word
 
 
@@ -38,26 +38,23 @@ class Compiled:
         return self.plain.init(theta_0, psi_0)
 
     def coins(self, seed: int) -> Coins:
-        """Return the same coins as the plain algorithm draws."""
-        uniforms = Uniforms(seed, Purpose.COINS)
-        return lambda runs, t, dim: uniforms(runs, t, (2, self.plain.network.agents, dim))
+        """Return the same coins, and the same dither, as the plain algorithm draws."""
+        return self.plain.coins(seed, Uniforms)
 
-    def step(self, state: State, gradients: np.ndarray, coins: np.ndarray | None) -> tuple[State, Messages]:
+    def step(self, state: State, gradients: np.ndarray, coins: Draws) -> tuple[State, Messages]:
         """Return what `Algorithm1.step` returns."""
-        if coins is None:
-            return self.plain.step(state, gradients, coins)  # which refuses
         network, t = self.plain.network, state.t
+        private, dither = self.plain.separate(coins)
         d, lam = self.plain.schedules.step(t), float(self.plain.schedules.lam(t))
         theta_levels, psi_levels = np.empty(state.theta.shape, np.int64), np.empty(state.psi.shape, np.int64)
         theta, psi = np.empty(state.theta.shape), np.empty(state.psi.shape)
         fits = _step(
-            state.theta, state.psi, gradients, coins, d, lam, network.agents * np.diagonal(state.z), network.R, network.C,
-            theta_levels, psi_levels, theta, psi,
+            state.theta, state.psi, gradients, private, dither, d, lam, network.agents * np.diagonal(state.z),
+            network.R, network.C, theta_levels, psi_levels, theta, psi,
         )  # fmt: skip
         if not fits:
-            quantizer.pmf(state.theta, d[:, None])  # one of the two says what is wrong
-            quantizer.pmf(state.psi, d[:, None])
-        return State(t + 1, theta, psi, state.z + network.R @ state.z), Messages(t, theta_levels, psi_levels, d)
+            return self.plain.step(state, gradients, coins)  # which says what is wrong
+        return State(t + 1, theta, psi, state.z + network.R @ state.z), Messages(t, theta_levels, psi_levels, d, dither)
 
 
 class Uniforms:
@@ -74,15 +71,22 @@ class Uniforms:
 
 
 @numba.njit(parallel=True, cache=True)
-def _step(theta, psi, gradients, coins, d, lam, mz, R, C, theta_levels, psi_levels, next_theta, next_psi):
+def _step(theta, psi, gradients, coins, dither, d, lam, mz, R, C, theta_levels, psi_levels, next_theta, next_psi):
     """Write the messages and the next state of every run; return whether every level fits (|y| / d <= 2**52)."""
     runs, agents, dim = theta.shape
     fits = np.ones(runs, dtype=np.bool_)
     for run in numba.prange(runs):
         sent_theta, sent_psi = np.empty((agents, dim)), np.empty((agents, dim))
         for i in range(agents):
-            fits[run] &= _send(theta[run, i], d[i], coins[run, 0, i], theta_levels[run, i], sent_theta[i])
-            fits[run] &= _send(psi[run, i], d[i], coins[run, 1, i], psi_levels[run, i], sent_psi[i])
+            if dither is None:
+                fits[run] &= _send(theta[run, i], d[i], coins[run, 0, i], theta_levels[run, i], sent_theta[i])
+                fits[run] &= _send(psi[run, i], d[i], coins[run, 1, i], psi_levels[run, i], sent_psi[i])
+            else:
+                of_theta, of_psi = dither[run, 0, i], dither[run, 1, i]
+                fits[run] &= _send_dithered(
+                    theta[run, i], d[i], coins[run, 0, i], of_theta, theta_levels[run, i], sent_theta[i]
+                )
+                fits[run] &= _send_dithered(psi[run, i], d[i], coins[run, 1, i], of_psi, psi_levels[run, i], sent_psi[i])
         for i in range(agents):
             _mix(C, i, psi[run, i], sent_psi, next_psi[run, i])
             _mix(R, i, theta[run, i], sent_theta, next_theta[run, i])
@@ -95,15 +99,32 @@ def _step(theta, psi, gradients, coins, d, lam, mz, R, C, theta_levels, psi_leve
 @numba.njit(inline="always")
 def _send(y, d, coins, levels, sent):
     """Write the level of each coordinate (eq. (3)) and its value; return whether all levels fit."""
-    largest = 0.0
+    fits = True
     for c in range(len(y)):
         ratio = y[c] / d
-        largest = max(largest, abs(ratio)) if ratio == ratio else np.inf
+        fits &= abs(ratio) <= quantizer.LARGEST_LEVEL  # false for NaN too
         lower = np.floor(ratio)
         level = lower + 1.0 if coins[c] < ratio - lower else lower
         levels[c] = np.int64(level)
         sent[c] = level * d
-    return largest <= quantizer.LARGEST_LEVEL
+    return fits
+
+
+@numba.njit(inline="always")
+def _send_dithered(y, d, coins, dither, levels, sent):
+    """Write what `_send` writes, on the grid moved by dither * d; return whether levels fit and dithers lie in [0, 1)."""
+    fits = True
+    for c in range(len(y)):
+        ratio, U = y[c] / d, dither[c]
+        fits &= (abs(ratio) <= quantizer.LARGEST_LEVEL) & (U >= 0.0) & (U < 1.0)
+        lower = np.floor(ratio)
+        moved = (ratio - lower) - U
+        below = np.floor(moved)
+        lower += below
+        level = lower + 1.0 if coins[c] < moved - below else lower
+        levels[c] = np.int64(level)
+        sent[c] = (level + U) * d
+    return fits
 
 
 @numba.njit(inline="always")

@@ -16,16 +16,29 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, cast
 
 import numpy as np
 
 from ldp_core import quantizer
 from ldp_core.network import Network
-from ldp_core.randomness import Purpose, Uniforms
+from ldp_core.randomness import Purpose, Uniforms, word
 
 Oracle = Callable[[np.ndarray, int], np.ndarray]  # (theta [runs, agents, dim], t) -> gradients of the same shape
-Coins = Callable[[Sequence[int], int, int], np.ndarray | None]  # (run numbers, t, dim) -> private uniform numbers of one step
+
+
+class Dithered(NamedTuple):
+    """The uniform numbers of one step of a dithered algorithm, `[runs, 2, agents, dim]` each: theta's first, then psi's.
+
+    The coins are private; the dither is public, and every receiver can make it again.
+    """
+
+    coins: np.ndarray
+    dither: np.ndarray
+
+
+Draws = np.ndarray | Dithered | None  # what one step consumes: coins, coins and dither, or nothing
+Coins = Callable[[Sequence[int], int, int], Draws]  # (run numbers, t, dim) -> the uniform numbers of one step
 
 
 class TheoremWarning(UserWarning):
@@ -110,21 +123,25 @@ class State:
 class Messages(NamedTuple):
     """What an eavesdropper sees at one iteration.
 
-    Quantised: integer levels with their steps `[agents]`, value = level * step. Otherwise `step` is None and the arrays hold
-    the values themselves. An algorithm without a tracker sends no psi.
+    Quantised: integer levels with their steps `[agents]`, value = level * step, or (level + dither) * step where there is a
+    public dither `[runs, 2, agents, dim]` (theta's, then psi's). Otherwise `step` is None and the arrays hold the values
+    themselves. An algorithm without a tracker sends no psi.
     """
 
     t: int
     theta: np.ndarray
     psi: np.ndarray | None
     step: np.ndarray | None
+    dither: np.ndarray | None = None
 
     def values(self) -> tuple[np.ndarray, np.ndarray | None]:
         """Return (theta, psi) as their receivers read them."""
         if self.step is None:
             return self.theta, self.psi
         step = self.step[:, None]
-        return quantizer.value(self.theta, step), None if self.psi is None else quantizer.value(self.psi, step)
+        of_theta, of_psi = (None, None) if self.dither is None else (self.dither[:, 0], self.dither[:, 1])
+        theta = quantizer.value(self.theta, step, of_theta)
+        return theta, None if self.psi is None else quantizer.value(self.psi, step, of_psi)
 
 
 class Algorithm(Protocol):
@@ -134,20 +151,32 @@ class Algorithm(Protocol):
 
     def coins(self, seed: int) -> Coins: ...
 
-    def step(self, state: State, gradients: np.ndarray, coins: np.ndarray | None) -> tuple[State, Messages]: ...
+    def step(self, state: State, gradients: np.ndarray, coins: Draws) -> tuple[State, Messages]: ...
 
 
 @dataclass(frozen=True)
 class Algorithm1:
-    """The paper's Algorithm 1; with `quantised=False` the same updates with the values themselves on the wire."""
+    """The paper's Algorithm 1; with `quantised=False` the same updates with the values themselves on the wire.
+
+    `dither` is a public seed (ours, not the paper's): the grid of every coordinate and message is then moved by a fresh uniform
+    offset that anybody can compute from it (`quantizer`). It must not be the private seed of the coins.
+    """
 
     network: Network
     schedules: Schedules
     quantised: bool = True
+    dither: int | None = None
 
     def __post_init__(self) -> None:
         if self.network.agents != self.schedules.agents:
             raise ValueError(f"the network has {self.network.agents} agents and the schedules {self.schedules.agents}")
+        if self.dither is None:
+            return
+        if not self.quantised:
+            raise ValueError(f"dither = {self.dither} needs quantised = True: without a grid there is nothing to move")
+        if isinstance(self.dither, bool):
+            raise ValueError(f"dither = {self.dither} must be the public seed itself, a whole number in [0, 2**64)")
+        word("dither", self.dither)
 
     def init(self, theta_0: np.ndarray, psi_0: np.ndarray | None = None) -> State:
         """Return the state at t = 0: theta_0 and psi_0 `[runs, agents, dim]` (psi_0 = 0 by default), z_0 = I."""
@@ -157,20 +186,29 @@ class Algorithm1:
             raise ValueError(f"psi_0 has shape {psi_0.shape}, theta_0 {theta_0.shape}: they must agree")
         return State(0, theta_0, psi_0, np.eye(self.network.agents))
 
-    def coins(self, seed: int) -> Coins:
-        """Return the source of this algorithm's coins, `[runs, 2, agents, dim]` at each t; None when nothing is quantised."""
+    def coins(self, seed: int, uniforms: Callable = Uniforms) -> Coins:
+        """Return the source of this algorithm's coins, `[runs, 2, agents, dim]` at each t; None when nothing is quantised.
+
+        With a public dither the source gives both, as `Dithered`. The dither of a message is at address (public seed,
+        Purpose.DITHER, run, t), in the order of the coins: a receiver needs no more than these to make it again.
+        """
         if not self.quantised:
             return no_coins
-        uniforms = Uniforms(seed, Purpose.COINS)
-        return lambda runs, t, dim: uniforms(runs, t, (2, self.network.agents, dim))
+        agents, private = self.network.agents, uniforms(seed, Purpose.COINS)
+        if self.dither is None:
+            return lambda runs, t, dim: private(runs, t, (2, agents, dim))
+        if seed == self.dither:
+            raise ValueError(f"seed = {seed} is the public dither's seed too: whoever knows it would know the coins")
+        public = uniforms(self.dither, Purpose.DITHER)
+        return lambda runs, t, dim: Dithered(private(runs, t, (2, agents, dim)), public(runs, t, (2, agents, dim)))
 
-    def step(self, state: State, gradients: np.ndarray, coins: np.ndarray | None = None) -> tuple[State, Messages]:
+    def step(self, state: State, gradients: np.ndarray, coins: Draws = None) -> tuple[State, Messages]:
         """Return the state at t + 1 and the messages of iteration t (eq. (4)).
 
-        `coins` has shape `[runs, 2, agents, dim]`: first those of theta, then those of psi.
+        `coins` has shape `[runs, 2, agents, dim]`: first those of theta, then those of psi; `Dithered` where there is a dither.
         """
         messages = self._messages(state, coins)
-        sent_theta, sent_psi = messages.values()
+        sent_theta, sent_psi = cast(tuple[np.ndarray, np.ndarray], messages.values())
         network, t = self.network, state.t
         psi = _mix(network.C, state.psi, sent_psi)
         psi += self.schedules.lam(t) * gradients
@@ -178,15 +216,24 @@ class Algorithm1:
         theta -= (psi - state.psi) / (network.agents * np.diagonal(state.z)[:, None])
         return State(t + 1, theta, psi, state.z + network.R @ state.z), messages
 
-    def _messages(self, state: State, coins: np.ndarray | None) -> Messages:
+    def _messages(self, state: State, uniform: Draws) -> Messages:
         if not self.quantised:
             return Messages(state.t, state.theta, state.psi, None)
-        if coins is None:
-            raise ValueError("coins are needed to quantise: shape [runs, 2, agents, dim], uniform in [0, 1)")
+        coins, dither = self.separate(uniform)
         step = self.schedules.step(state.t)
-        theta = quantizer.quantise(state.theta, step[:, None], coins[:, 0])
-        psi = quantizer.quantise(state.psi, step[:, None], coins[:, 1])
-        return Messages(state.t, theta, psi, step)
+        of_theta, of_psi = (None, None) if dither is None else (dither[:, 0], dither[:, 1])
+        theta = quantizer.quantise(state.theta, step[:, None], coins[:, 0], of_theta)
+        psi = quantizer.quantise(state.psi, step[:, None], coins[:, 1], of_psi)
+        return Messages(state.t, theta, psi, step, dither)
+
+    def separate(self, uniform: Draws) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return (coins, dither) of one step, or say which of the two is missing or has no use."""
+        if uniform is None:
+            raise ValueError("coins are needed to quantise: shape [runs, 2, agents, dim], uniform in [0, 1)")
+        if isinstance(uniform, Dithered) != (self.dither is not None):
+            found = "coins came with a dither" if self.dither is None else "coins came without it: pass Dithered(coins, dither)"
+            raise ValueError(f"dither = {self.dither}, but the {found}")
+        return (uniform.coins, uniform.dither) if isinstance(uniform, Dithered) else (uniform, None)
 
 
 @dataclass(frozen=True)
@@ -218,7 +265,7 @@ class DPSGD:
         """Return the empty source: D-PSGD sends everything in the clear."""
         return no_coins
 
-    def step(self, state: State, gradients: np.ndarray, coins: np.ndarray | None = None) -> tuple[State, Messages]:
+    def step(self, state: State, gradients: np.ndarray, coins: Draws = None) -> tuple[State, Messages]:
         """Return the state at t + 1 and the messages (the states themselves) of iteration t."""
         theta = np.matmul(self.W, state.theta) - self.schedules.lam(state.t) * gradients
         return State(state.t + 1, theta, state.psi, state.z), Messages(state.t, state.theta, None, None)

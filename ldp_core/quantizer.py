@@ -11,6 +11,16 @@ unchanged, with probability one. So E[Q(y)] = y, and the variance a (1 - a) d**2
 
 In float64 y / d is rounded once, and a by at most 2**-53 more (a tiny negative input has a = 1): as much as a coin of 53 bits.
 
+With a *public dither* the grid is moved by U d, U uniform in [0, 1), fresh for every coordinate and message, known to everybody
+and independent of the data (Gray and Stockham 1993; ours, not the paper's):
+
+    y / d - U = n + a:     level = n + 1 with probability a, n otherwise;     value = (level + U) * step.
+
+The level is still a whole number, E[value] = y, and given U the variance a (1 - a) d**2 is at most d**2 / 4 as before. But a
+is now uniform whatever y is, so over U the variance is d**2 / 6 everywhere, and value - y has the triangular density
+(1 - |x| / d) / d for every y: `triangular` says what that gives away. In float64 the message of y is within total variation
+`DITHERED_ERROR` of the exact dithered message of the input step * fl(y / step), rounded once (proof at `pmf`).
+
 `step` broadcasts against the input. Steps of shape `[agents]` belong to states `[runs, agents, dim]`: write
 `step[:, None]`, or let `optimizer` do it.
 """
@@ -22,6 +32,7 @@ from typing import NamedTuple
 import numpy as np
 
 LARGEST_LEVEL = 2.0**52  # beyond it a float64 has no fractional part left, and eq. (3) no meaning
+DITHERED_ERROR = 2.0**-51  # total variation of one dithered coordinate that 53-bit coins, dithers and sums can cost (see `pmf`)
 
 
 class Pmf(NamedTuple):
@@ -31,42 +42,58 @@ class Pmf(NamedTuple):
     upper_probability: np.ndarray
 
 
-def pmf(y, step) -> Pmf:
-    """Return the two-point distribution of the level that y is sent as (eq. (3)).
+def pmf(y, step, dither=None) -> Pmf:
+    """Return the two-point distribution of the level that y is sent as (eq. (3)); with a dither, on the grid moved by it.
 
-    Raises ValueError when a step is not positive and finite, an input is not finite, or |y| / step exceeds 2**52.
+    With a dither, y / d is split into its cell n and fraction f before U is subtracted, so that no digit of U is lost however
+    large y / d is. Let R = fl(y / d), U a multiple of 2**-53, u = 2**-54. Then f = R - n is exact, or rounded by at most u
+    when R is in (-1, 0); f - U lies in (-1, 1] and is rounded by at most u; its fractional part again by at most u; a 53-bit
+    coin goes up with a probability within 2u of a. Compare with the exact mechanism on R whose dither U' is uniform on
+    [U, U + 2u), of which the receiver sees U: it is the same function of an input that differs by at most 2u. Two inputs that
+    differ by s steps have messages within total variation s (`total_variation`), so all in all the two mechanisms differ by
+    at most (3 + 2 + 2) u < 8 u = 2**-51.
+
+    Raises ValueError when a step is not positive and finite, an input is not finite, |y| / step exceeds 2**52, or a dither is
+    not in [0, 1).
     """
     y, step = np.asarray(y, dtype=np.float64), np.asarray(step, dtype=np.float64)
-    _require_step(step)
+    require_step(step)
     with np.errstate(over="ignore", invalid="ignore"):
         ratio = y / step
     _require_ratio(ratio, y, step)
     lower = np.floor(ratio)
-    return Pmf(lower.astype(np.int64), ratio - lower)
+    if dither is None:
+        return Pmf(lower.astype(np.int64), ratio - lower)
+    _require_dither(np.asarray(dither))
+    moved = (ratio - lower) - dither
+    below = np.floor(moved)
+    return Pmf((lower + below).astype(np.int64), moved - below)
 
 
-def quantise(y, step, coins) -> np.ndarray:
+def quantise(y, step, coins, dither=None) -> np.ndarray:
     """Return integer levels for y, decided by `coins` uniform in [0, 1): up when coin < fractional part.
 
-    The coins are arguments so that the caller owns the randomness (`ldp_core.randomness`, 53 bits each).
+    The coins are arguments so that the caller owns the randomness (`ldp_core.randomness`, 53 bits each); so is the public
+    dither.
     """
-    lower, upper_probability = pmf(y, step)
+    lower, upper_probability = pmf(y, step, dither)
     return lower + (coins < upper_probability)
 
 
-def value(levels, step) -> np.ndarray:
-    """Return what a receiver makes of a message: level * step."""
-    return np.asarray(levels) * np.asarray(step, dtype=np.float64)
+def value(levels, step, dither=None) -> np.ndarray:
+    """Return what a receiver makes of a message: level * step, or (level + dither) * step."""
+    levels = np.asarray(levels) if dither is None else levels + np.asarray(dither, dtype=np.float64)
+    return levels * np.asarray(step, dtype=np.float64)
 
 
-def probability(level, y, step) -> np.ndarray:
-    """Return P(Q(y) = level * step)."""
-    lower, up = pmf(y, step)
+def probability(level, y, step, dither=None) -> np.ndarray:
+    """Return P(Q(y) = level * step), or with a dither P(Q(y) = (level + dither) * step), given the dither."""
+    lower, up = pmf(y, step, dither)
     return np.where(level == lower, 1.0 - up, np.where(level == lower + 1, up, 0.0))
 
 
 def total_variation(y, other, step) -> np.ndarray:
-    """Return the exact total variation between the messages of two inputs, coordinate by coordinate.
+    """Return the exact total variation between the messages of two inputs, coordinate by coordinate, without dither.
 
     With n + a and n' + a' for the two inputs divided by the step, n <= n':
 
@@ -105,10 +132,17 @@ def bits_entropy(levels) -> float:
     return float(np.sum(frequency * np.log2(1.0 / frequency)))
 
 
-def _require_step(step: np.ndarray) -> None:
+def require_step(step: np.ndarray) -> None:
+    """Refuse a step that is not positive and finite."""
     wrong = ~(np.isfinite(step) & (step > 0))
     if wrong.any():
         raise ValueError(f"step = {step[wrong].flat[0]} must be positive and finite (eq. (3))")
+
+
+def _require_dither(dither: np.ndarray) -> None:
+    wrong = ~((dither >= 0) & (dither < 1))
+    if wrong.any():
+        raise ValueError(f"dither = {dither[wrong].flat[0]} must lie in [0, 1), a share of a step")
 
 
 def _require_ratio(ratio: np.ndarray, y: np.ndarray, step: np.ndarray) -> None:

@@ -1,5 +1,7 @@
 """The compiled engine gives the bits of the plain one, whatever the threads and the batch."""
 
+import dataclasses
+
 import numba
 import numpy as np
 import pytest
@@ -7,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ldp_core import engine, network, optimizer, randomness
-from ldp_core.optimizer import Algorithm1, Schedules
+from ldp_core.optimizer import Algorithm1, Dithered, Schedules
 from ldp_core.randomness import Purpose
 
 
@@ -37,6 +39,20 @@ def test_same_bits_as_the_plain_algorithm(seed):
     assert np.array_equal(fast.theta, slow.theta) and np.array_equal(fast.psi, slow.psi) and np.array_equal(fast.z, slow.z)
     for mine, theirs in zip(sent.messages, expected.messages, strict=True):
         assert np.array_equal(mine.theta, theirs.theta) and np.array_equal(mine.psi, theirs.psi)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(2**32, 2**64 - 1))
+def test_same_bits_as_the_plain_dithered_algorithm(seed, public):
+    plain, (theta_0, psi_0), oracle = problem(seed)
+    plain = dataclasses.replace(plain, dither=public)
+    sent, expected = optimizer.Transcript(), optimizer.Transcript()
+    fast = optimizer.run(engine.Compiled(plain), oracle, theta_0, 15, seed=seed, psi_0=psi_0, observe=sent)
+    slow = optimizer.run(plain, oracle, theta_0, 15, seed=seed, psi_0=psi_0, observe=expected)
+    assert np.array_equal(fast.theta, slow.theta) and np.array_equal(fast.psi, slow.psi) and np.array_equal(fast.z, slow.z)
+    for mine, theirs in zip(sent.messages, expected.messages, strict=True):
+        assert mine.theta.dtype == np.int64
+        assert all(np.array_equal(ours, other) for ours, other in zip(mine[1:], theirs[1:], strict=True))
 
 
 @pytest.fixture
@@ -85,3 +101,24 @@ def test_too_large_a_level_is_the_quantizers_error():
         compiled.step(state, np.zeros((2, 5, 3)), np.zeros((2, 2, 5, 3)))
     with pytest.raises(ValueError, match="coins are needed"):
         compiled.step(state, np.zeros((2, 5, 3)), None)
+
+
+def test_dithered_bits_depend_neither_on_threads_nor_on_the_batch(threads):
+    plain, (theta_0, psi_0), oracle = problem(3)
+    compiled = engine.Compiled(dataclasses.replace(plain, dither=8))
+    together = optimizer.run(compiled, oracle, theta_0, 30, seed=1, psi_0=psi_0)
+    threads(1)
+    for run in (5, 0):
+        alone = optimizer.run(compiled, oracle, theta_0[[run]], 30, seed=1, psi_0=psi_0[[run]], runs=[run])
+        assert np.array_equal(alone.theta[0], together.theta[run])
+
+
+def test_a_dithered_step_refuses_what_the_plain_one_refuses():
+    compiled = engine.Compiled(Algorithm1(network.paper(), optimizer.paper_schedules(0.5, 0.71, 2.0, 0.01, 0.6), dither=8))
+    zeros, draws = np.zeros((2, 5, 3)), np.zeros((2, 2, 5, 3))
+    with pytest.raises(ValueError, match=r"must not exceed 2\*\*52"):
+        compiled.step(compiled.init(zeros + 1e18), zeros, Dithered(draws, draws))
+    with pytest.raises(ValueError, match=r"dither = 1.0 must lie in \[0, 1\)"):
+        compiled.step(compiled.init(zeros), zeros, Dithered(draws, draws + 1.0))
+    with pytest.raises(ValueError, match="came without it"):
+        compiled.step(compiled.init(zeros), zeros, draws)

@@ -1,5 +1,6 @@
 """Eq. (3): exact pmf, unbiased, variance at most d^2 / 4, over the whole range of float64; and the exact total variation."""
 
+import hashlib
 import itertools
 import math
 from fractions import Fraction
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from ldp_core import quantizer
+from ldp_core import quantizer, triangular
 from ldp_core.randomness import Purpose, Uniforms, generator
 from tests.reference import algorithm1
 
@@ -160,3 +161,88 @@ def test_bits_of_a_message():
     assert quantizer.bits_entropy(np.zeros(10)) == 0.0
     assert quantizer.bits_entropy([0, 1, 2, 3]) == pytest.approx(2.0)
     assert quantizer.bits_entropy([0, 0, 0, 1]) == pytest.approx(0.8112781244591328)
+
+
+def test_without_dither_the_bits_are_as_before():
+    """Levels and values on fixed inputs, by their hashes: the dither must not touch the path without it."""
+    draws, step = (7, 5, 1000), np.array([0.3, 0.01, 1.0, 2.5, 1e-9])[:, None]
+    y, uniform = Uniforms(1, Purpose.INITIAL)([0], 0, draws)[0], Uniforms(2, Purpose.COINS)([0], 0, draws)[0]
+    levels = quantizer.quantise(20 * y - 10, step, uniform)
+    sent = quantizer.value(levels, step)
+    hashes = [hashlib.sha256(array.tobytes()).hexdigest() for array in (levels.astype("<i8"), sent.astype("<f8"))]
+    assert hashes[0] == "4276603a6de173e33fc142338df8cd5c709c07dfbe0a674fbc18f8b664cbd18b"
+    assert hashes[1] == "a2238f34f1073369a5ff186f299eb401f9cbc9a3cd5ec01097e9fe9beadc9201"
+    unmoved = quantizer.quantise(20 * y - 10, step, uniform, np.zeros(draws))
+    assert np.array_equal(unmoved, levels) and np.array_equal(quantizer.value(unmoved, step, np.zeros(draws)), sent)
+
+
+@settings(max_examples=1000, deadline=None)
+@given(st.floats(-1e6, 1e6), st.floats(1e-3, 1e3), coins, st.integers(0, 2**53 - 1))
+def test_dithered_levels_are_the_two_neighbours_on_the_moved_grid(y, step, coin, share):
+    dither = share * 2.0**-53
+    lower, up = quantizer.pmf(y, step, dither)
+    ratio = Fraction(y / step) - Fraction(dither)
+    assert abs(Fraction(int(lower)) + Fraction(float(up)) - ratio) <= Fraction(3, 2**54)  # as `pmf` proves, however large y is
+    level = quantizer.quantise(y, step, coin, dither)
+    assert level.dtype == np.int64 and level == lower + (coin < up)
+    literal = algorithm1.quantise_dithered(y, step, coin, dither)
+    near = min(abs(float(coin) - float(up)), float(up), 1.0 - float(up))  # where rounding may decide the coin or the cell
+    assume(near > 1e-15 * (1 + abs(y / step)))
+    assert quantizer.value(level, step, dither) == pytest.approx(literal, rel=1e-12, abs=1e-12 * step)
+
+
+def test_the_dithered_error_is_the_same_for_every_input_by_enumeration():
+    """All 64 dithers x 64 coins: errors -a and 1 - a come with weights 1 - a and a, the same counts whatever the input."""
+    dither, coin = (grid.ravel() / 64 for grid in np.meshgrid(np.arange(64), np.arange(64)))
+    cells = np.arange(-64, 65)
+    expected = 64 - np.abs(cells)
+    for numerator in (0, 1, 17, 63, 64, -1, -40, -64, 64 * 2**20 + 3, -(64 * 2**30) + 7):
+        y = numerator / 64
+        error = quantizer.value(quantizer.quantise(y, 1.0, coin, dither), 1.0, dither) - y
+        assert np.array_equal(np.bincount((64 * error).astype(int) + 64, minlength=129), expected)
+
+
+DITHERED_INPUTS = [0.0, 0.35, 0.7, -1.4, -5.123, 1e-300, 1e6 + 0.1, 0.7 * 2**45]
+
+
+def dithered_errors(y, step, draws, run):
+    """Return (value - y) / step; from level and dither, because a huge value has no digits left for it."""
+    coin, dither = (
+        Uniforms(seed, purpose)([run], 0, (draws,))[0] for seed, purpose in ((3, Purpose.COINS), (4, Purpose.DITHER))
+    )
+    cell = np.floor(y / step)
+    return (quantizer.quantise(y, step, coin, dither) - int(cell)) + (dither - (y / step - cell))
+
+
+@pytest.mark.parametrize("run", range(len(DITHERED_INPUTS)))
+def test_the_dithered_error_is_triangular_and_unbiased_with_variance_a_sixth(run):
+    """A million draws per input. Each of the three statements has false alarm 1e-7 (DKW, Hoeffding, Hoeffding)."""
+    draws = 1_000_000
+    error = np.sort(dithered_errors(DITHERED_INPUTS[run], 0.7, draws, run))
+    assert np.abs(error).max() < 1
+    distance = np.abs(triangular.cdf(error) - (np.arange(draws) + 0.5) / draws).max() + 0.5 / draws
+    slack = math.sqrt(math.log(2 / 1e-7) / (2 * draws))
+    assert distance < slack
+    assert abs(error.mean()) < 2 * slack  # in (-1, 1), an interval of length two
+    assert abs(np.mean(error**2) - 1 / 6) < slack
+
+
+def test_given_the_dither_the_variance_is_bounded_as_before():
+    dither = generator(5, Purpose.DITHER).random(100_000)
+    up = quantizer.pmf(0.123, 0.4, dither).upper_probability
+    assert (up * (1 - up) <= 0.25).all()
+    assert np.mean(up * (1 - up)) == pytest.approx(
+        1 / 6, abs=0.25 * math.sqrt(math.log(2 / 1e-6) / 200_000)
+    )  # false alarm 1e-6
+
+
+def test_probabilities_of_a_dithered_message_sum_to_one():
+    y, dither = np.linspace(-3, 3, 601), generator(6, Purpose.DITHER).random(601)
+    total = sum(quantizer.probability(level, y, 0.37, dither) for level in range(-12, 12))
+    assert np.array_equal(total, np.ones(601))
+
+
+@pytest.mark.parametrize("dither", [1.0, -0.1, math.nan, math.inf, np.array([0.5, 2.0])])
+def test_a_dither_outside_a_step_is_refused(dither):
+    with pytest.raises(ValueError, match=r"dither = \S+ must lie in \[0, 1\), a share of a step"):
+        quantizer.quantise(np.zeros(2), 1.0, 0.5, dither)

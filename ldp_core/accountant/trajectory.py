@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ldp_core import quantizer
+from ldp_core import quantizer, triangular
 from ldp_core.accountant.exact import Bracket, Interval
 from ldp_core.accountant.monte_carlo import MonteCarlo
 from ldp_core.optimizer import Algorithm1, Messages, Oracle, Transcript
@@ -160,7 +160,9 @@ def budget(
     theta_all, psi_all = (np.broadcast_to(start, (batch, start.shape[1])) for start in (theta_0, psi_0))
     ours = replay(algorithm, agent, received, oracle, theta_0, psi_0)
     theirs = replay(algorithm, agent, received, modified, theta_all, psi_all)
-    series = _Series(iterations, batch)
+    if exact is not None and algorithm.dither is not None:
+        raise ValueError(f"exact = {exact!r} is for the quantizer without dither; with one, see accountant.dithered")
+    series = _Series(iterations, batch, dithered=algorithm.dither is not None)
     whole = _Exact(_accountant(exact, batch, samples, seed, confidence), times, epsilons) if exact is not None else None
     for (t, theta, psi), (_, other_theta, other_psi) in zip(ours, theirs, strict=True):
         step = np.broadcast_to(algorithm.schedules.step(t)[np.asarray(agent)], batch)
@@ -181,7 +183,8 @@ def _accountant(exact: str, batch: int, samples: int, seed: int, confidence: flo
 class _Series:
     """The series of a budget, filled one iteration at a time."""
 
-    def __init__(self, iterations: int, batch: int):
+    def __init__(self, iterations: int, batch: int, dithered: bool):
+        self.dithered = dithered
         self.theta, self.psi, self.step, self.variation, self.survival = np.zeros((5, iterations, batch))
 
     def add(self, t: int, step, theta, other_theta, psi, other_psi) -> None:
@@ -189,10 +192,16 @@ class _Series:
         self.theta[t] = np.abs(theta - other_theta).sum(axis=-1)
         self.psi[t] = np.abs(psi - other_psi).sum(axis=-1)
         for y, other in ((theta, other_theta), (psi, other_psi)):
-            variation = quantizer.total_variation(y, other, step[:, None])
+            variation = self.coordinates(y, other, step[:, None])
             self.variation[t] += variation.sum(axis=-1)
             with np.errstate(divide="ignore"):  # a total variation of one leaves no survival: log 0
                 self.survival[t] += np.log1p(-variation).sum(axis=-1)
+
+    def coordinates(self, y, other, step) -> np.ndarray:
+        """Return each coordinate's total variation: that of eq. (3), or of triangular noise when there is a public dither."""
+        if self.dithered:
+            return triangular.total_variation(np.abs(y - other) / step)
+        return quantizer.total_variation(y, other, step)
 
     def budget(self, times: tuple[int, ...], epsilons: tuple[float, ...], exact: Interval | None) -> Budget:
         product = -np.expm1(_cumulative(self.survival))

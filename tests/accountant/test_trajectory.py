@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ldp_core import optimizer, triangular
 from ldp_core.accountant import trajectory
 from ldp_core.accountant.worst import adjacent
-from tests.accountant.dense import DIM, Dense, network_run
+from tests.accountant.dense import DIM, ROWS, Dense, network_run
 from tests.reference import enumeration
 
 
@@ -213,3 +214,22 @@ class TestBudget:
         with pytest.raises(ValueError, match="exact = 'guess' must be None, 'bracket' or 'monte carlo'"):
             budget_of(one_run, exact="guess")
         assert budget_of(one_run).exact is None and budget_of(one_run).total_variation is None
+
+
+def test_a_public_dither_is_accounted_as_triangular_noise():
+    """The same trajectory, with another quantizer: each coordinate's total variation is the triangular one."""
+    algorithm, history, states, transcript = network_run(6)
+    dithered = optimizer.Algorithm1(algorithm.network, algorithm.schedules, dither=1)
+    received = trajectory.received(algorithm, transcript, 0)
+    other = history[:, :1].copy()
+    other[:, :, 1] = (other[:, :, 1] + 1) % ROWS
+    start = states[0].theta[:, 0], states[0].psi[:, 0]
+    common = (received, Dense(history[:, :1]), Dense(other), *start)
+    plain, found = (trajectory.budget(a, 0, *common) for a in (algorithm, dithered))
+    assert np.array_equal(found.paper, plain.paper)
+    ours, theirs = (trajectory.replay(dithered, 0, received, Dense(h), *start) for h in (history[:, :1], other))
+    for (t, *mine), (_, *his) in zip(ours, theirs, strict=True):
+        shift = np.abs(np.hstack(mine) - np.hstack(his)) / dithered.schedules.step(t)[0]
+        assert found.variation[t, 0] == pytest.approx(triangular.total_variation(shift).sum(), abs=1e-14)
+    with pytest.raises(ValueError, match="exact = 'bracket' is for the quantizer without dither"):
+        trajectory.budget(dithered, 0, *common, exact="bracket")

@@ -15,6 +15,11 @@ def quantise(y: float, d: float, coin: float) -> float:
     return (n + 1) * d if coin < z_over_d else n * d
 
 
+def quantise_dithered(y: float, d: float, coin: float, offset: float) -> float:
+    """Q(y; U) = U d + Q_d(y - U d): eq. (3) on a grid that is moved by the public share U of a step."""
+    return offset * d + quantise(y - offset * d, d, coin)
+
+
 def logistic_gradient(theta: np.ndarray, points: list) -> np.ndarray:
     """grad f_t(theta) = 1/(t+1) sum_k 1/N_k sum_s grad log(1 + exp(-b a.theta)); a data point is a list of (a, b)."""
     total = np.zeros_like(theta)
@@ -26,8 +31,11 @@ def logistic_gradient(theta: np.ndarray, points: list) -> np.ndarray:
     return total / len(points)
 
 
-def run(R, C, lam_0, nu, d_0, varsigma, theta_0, psi_0, gradient, coins, iterations, quantised=True):
-    """Return lists of theta, psi, z for t = 0 ... iterations. gradient(i, theta, t); coins[t][0 or 1][agent][coordinate]."""
+def run(R, C, lam_0, nu, d_0, varsigma, theta_0, psi_0, gradient, coins, iterations, quantised=True, dither=None):
+    """Return lists of theta, psi, z for t = 0 ... iterations. gradient(i, theta, t); coins[t][0 or 1][agent][coordinate].
+
+    With `dither`, offsets in the order of the coins, every coordinate of every message has its own grid.
+    """
     m, dim = theta_0.shape
     theta, psi, z = [theta_0.copy()], [psi_0.copy()], [np.eye(m)]
     for t in range(iterations):
@@ -37,6 +45,10 @@ def run(R, C, lam_0, nu, d_0, varsigma, theta_0, psi_0, gradient, coins, iterati
         if quantised:
             for i in range(m):
                 for c in range(dim):
+                    if dither is not None:
+                        Q_theta[i, c] = quantise_dithered(theta[t][i, c], d_t[i], coins[t][0][i][c], dither[t][0][i][c])
+                        Q_psi[i, c] = quantise_dithered(psi[t][i, c], d_t[i], coins[t][1][i][c], dither[t][1][i][c])
+                        continue
                     Q_theta[i, c] = quantise(theta[t][i, c], d_t[i], coins[t][0][i][c])
                     Q_psi[i, c] = quantise(psi[t][i, c], d_t[i], coins[t][1][i][c])
         next_theta, next_psi, next_z = np.empty((m, dim)), np.empty((m, dim)), np.empty((m, m))
