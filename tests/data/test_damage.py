@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import os
 import pickle
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -295,6 +296,7 @@ def test_no_permission(action, place, locked):
         epochs.write(Path(folder) / "A01.npz", writers.epochs())
         for name in ("mushrooms", "epochs"):
             (Path(folder) / name).mkdir()
+        shutil.copy(store.SHIPPED / "mushrooms" / "agaricus-lepiota.data.gz", Path(folder) / "mushrooms")
         read = [sys.executable, "-c", UNPRIVILEGED, action, str(Path(folder) / place)]
         before = subprocess.run(read, capture_output=True, text=True)
         assert "Permission denied" not in before.stderr

@@ -132,6 +132,7 @@ def test_interrupted_by_ctrl_c_it_goes_on_where_it_was(tmp_path):
         start_new_session=True,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background jobs ignore Ctrl-C
     )
     deadline = time.monotonic() + 60
     while len(list((tmp_path / "results").rglob("*.result"))) < 3:
