@@ -8,11 +8,10 @@ import tracemalloc
 import numba
 import numpy as np
 
-from ldp_core import network, optimizer
+from ldp_core import engine, network, optimizer
 from ldp_core.data import mushrooms, streams
 from ldp_core.problems.logistic import Logistic
 from ldp_core.problems.onehot import OneHot
-from ldp_core.randomness import Purpose, Uniforms
 
 AGENTS, SAMPLES, SEED = 5, 2, 0
 
@@ -60,12 +59,12 @@ def _best(function, repeats: int = 7) -> float:
 
 def _engine_seconds(features: OneHot, labels: np.ndarray, history: np.ndarray) -> float:
     """Return seconds per run for one full iteration at the end of the history: coins, messages, gradients, updates."""
-    algorithm, oracle, runs = _algorithm(), Logistic(features, labels, history), range(len(history))
+    algorithm, oracle, runs = engine.Compiled(_algorithm()), Logistic(features, labels, history), range(len(history))
     t = history.shape[2] - 1
     theta = np.random.default_rng(SEED).normal(size=(len(history), AGENTS, features.dim))
     state = optimizer.State(t, theta, theta, np.eye(AGENTS))
-    coins = Uniforms(SEED, Purpose.COINS)
-    return _best(lambda: algorithm.step(state, oracle(theta, t), coins(runs, t, (2, AGENTS, features.dim)))) / len(history)
+    coins = algorithm.coins(SEED)
+    return _best(lambda: algorithm.step(state, oracle(theta, t), coins(runs, t, features.dim)), 15) / len(history)
 
 
 def _oracle_seconds(features: OneHot, labels: np.ndarray, history: np.ndarray) -> float:
@@ -122,10 +121,11 @@ def _memory(features: OneHot, labels: np.ndarray) -> float:
     tracemalloc.start()
     runs = range(2000)
     history, test = streams.history(SEED, runs, AGENTS, 1000, SAMPLES, features.rows, 2000)
-    oracle, algorithm, coins = Logistic(features, labels, history), _algorithm(), Uniforms(SEED, Purpose.COINS)
+    oracle, algorithm = Logistic(features, labels, history), engine.Compiled(_algorithm())
+    coins = algorithm.coins(SEED)
     state = algorithm.init(np.zeros((2000, AGENTS, features.dim)))
     for t in (0, 500, 999):
-        state, _ = algorithm.step(state, oracle(state.theta, t), coins(runs, t, (2, AGENTS, features.dim)))
+        state, _ = algorithm.step(state, oracle(state.theta, t), coins(runs, t, features.dim))
     peak = tracemalloc.get_traced_memory()[1] / 1e9
     tracemalloc.stop()
     print(f"2000 runs x 5 agents x 1000 iterations: {peak:.2f} GB at the peak, test sets of {test.shape[2]} rows included")

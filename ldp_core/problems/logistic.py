@@ -44,7 +44,7 @@ class Logistic:
                 f"warm_up = {warm_up} must lie in [0, {history.shape[2]}), the number of data points in the history"
             )
         self.features, self.l2, self.warm_up = features, float(l2), int(warm_up)
-        self.labels = labels.astype(np.float64)
+        self.labels = labels.astype(np.int8)
         self.samples = history.shape[3]
         self._rows = np.ascontiguousarray(history, dtype=np.int32).reshape(*history.shape[:2], -1)
         self._counts = _Counts(self._rows, features.rows)

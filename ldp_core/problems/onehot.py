@@ -110,4 +110,5 @@ def _tabulate(parts: list, columns: np.ndarray) -> Joint:
         for row in example_rows:
             members.extend(columns[row, attributes])
             starts.append(len(members))
-    return Joint(np.stack(entries, axis=1).astype(np.uint16), np.asarray(starts, np.int32), np.asarray(members, np.int32))
+    smallest = np.min_scalar_type(len(starts) - 2)  # one byte an entry, where that is enough: the table should stay in the cache
+    return Joint(np.stack(entries, axis=1).astype(smallest), np.asarray(starts, np.int32), np.asarray(members, np.int32))
