@@ -57,16 +57,16 @@ def posterior(prior, delta, alpha) -> np.ndarray:
 
     The alarm is raised under D' with probability at most min(1, alpha + delta), so by Bayes' rule
 
-        prior (alpha + delta) / (prior (alpha + delta) + (1 - prior) alpha).
+        prior / (prior + (1 - prior) alpha / (alpha + delta)).
 
     At alpha = 0 this is 1 whenever delta > 0 and prior > 0: a (0, delta) bound allows that, with probability delta,
     everything is revealed. With delta = 0 it is the prior. `posterior_shift` bounds the average over all transcripts.
     """
     prior, alpha = _probability("prior", prior), _probability("alpha", alpha)
     power = np.minimum(1.0, alpha + advantage(delta))
-    right, wrong = prior * power, (1.0 - prior) * alpha
-    with np.errstate(invalid="ignore"):
-        return np.where(right + wrong > 0, right / (right + wrong), prior)
+    share = np.divide(alpha, power, out=np.ones(np.broadcast_shapes(alpha.shape, power.shape)), where=power > 0)
+    total = prior + (1.0 - prior) * share
+    return np.divide(prior, total, out=np.zeros(total.shape), where=total > 0)
 
 
 def posterior_shift(prior, delta) -> np.ndarray:

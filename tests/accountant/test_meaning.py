@@ -89,6 +89,7 @@ def test_nothing_leaks_nothing_is_learnt():
         posterior(0.3, 0.0, 0.0) == 0.3 and posterior(0.3, 0.0, 0.5) == pytest.approx(0.3) and posterior_shift(0.3, 0.0) == 0.0
     )
     assert posterior(0.0, 0.5, 0.0) == 0.0
+    assert posterior(0.25, 0.0, 5e-324) == 0.25
 
 
 def test_the_accountant_needs_numpy_only():
