@@ -99,7 +99,7 @@ def run(params: Params, table: mushrooms.Mushrooms, chosen: dict[float, Plan]) -
         {
             "params": params.model_dump(include={"seed", "weight", "promise_warm_up", "samples", "test"}, mode="json"),
             "data": table.provenance.sha256,
-            "schedules": _as_dict(found.schedules),
+            "schedules": _as_dict(found.schedules, variant),
             "variant": variant,
             "iterations": params.promise_iterations,
             "times": times,
@@ -274,8 +274,11 @@ def _algorithm(net: network.Network, schedules: Schedules, variant: Variant, see
     return engine.Compiled(Algorithm1(net, schedules, dither=public))
 
 
-def _as_dict(schedules: Schedules) -> dict:
-    return {"lam_0": schedules.lam_0, "nu": schedules.nu, "d_0": list(schedules.d_0), "varsigma": list(schedules.varsigma)}
+def _as_dict(schedules: Schedules, variant: Variant = "dithered") -> dict:
+    """Return the schedules for JSON. The twin has no use for d_0 and varsigma: without them it is computed once for all."""
+    d_0 = [1.0] * schedules.agents if variant == "unquantised" else list(schedules.d_0)
+    varsigma = [0.51] * schedules.agents if variant == "unquantised" else list(schedules.varsigma)
+    return {"lam_0": schedules.lam_0, "nu": schedules.nu, "d_0": d_0, "varsigma": varsigma}
 
 
 def _table(target: float, piece: dict, result: dict[str, np.ndarray]) -> pd.DataFrame:

@@ -29,7 +29,7 @@ def _cost(row, warm_up: int, iterations: int) -> Claim:
         reason=f"Public dither and {warm_up} data points of warm-up, schedules chosen by `plan`; L2-normalised mushrooms. "
         "Neighbours may react as they like, but must not know a dither before it is used.",
         notebook=NOTEBOOK,
-        figure="fig3_frontier",
+        figure="fig3_promise",
         ours_to_prove=True,
     )
 
@@ -44,7 +44,7 @@ def _without_dither(frontier: pd.DataFrame) -> Claim:
         ours=f"certified {frontier['without_dither'].min():.3g}; summed as in the paper "
         f"{frontier['sum_without_dither'].min():.3g} or more",
         verdict="holds" if empty else "does not hold",
-        reason="An input near a grid point is sent almost without noise, and the worst case must allow for it at every message.",
+        reason="An input near a grid point is sent almost without noise, and the worst case must allow for it every time.",
         notebook=NOTEBOOK,
         figure="fig3_ladder",
         ours_to_prove=True,

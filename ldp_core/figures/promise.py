@@ -53,7 +53,7 @@ def ladder(rungs: dict[str, np.ndarray], audited: float, caption: str) -> Figure
     return figure
 
 
-def frontier(table: pd.DataFrame, audits: pd.DataFrame, caption: str) -> Figure:
+def promise(table: pd.DataFrame, audits: pd.DataFrame, caption: str) -> Figure:
     """Return accuracy against the certified delta: dithered, its twin, and the paper's quantizer, which certifies nothing.
 
     `table` has target, certified, accuracy, accuracy_plain, accuracy_unquantised, lost_low, lost_high; `audits` has target and
