@@ -8,6 +8,8 @@ separable, have no minimiser, and Assumption 1 fails):
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
 from ldp_core.problems import logistic_kernels as kernels
@@ -54,6 +56,12 @@ class Logistic:
         """Return for how many iterations there are data."""
         return self._rows.shape[2] // self.samples - self.warm_up
 
+    @cached_property
+    def _history(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the table entries `[runs, agents, samples, groups]` and labels of the samples, while they are not counted."""
+        rows = self._rows[:, :, : self.features.rows]
+        return self.features.joint.entries[rows], self.labels[rows]
+
     def __call__(self, theta: np.ndarray, t: int) -> np.ndarray:
         """Return the gradients at theta over the history up to time t, plus l2 theta."""
         if theta.shape != (*self._rows.shape[:2], self.features.dim):
@@ -62,13 +70,13 @@ class Logistic:
             raise ValueError(f"t = {t} must lie in [0, {self.iterations}): there are no data beyond")
         seen = (self.warm_up + t + 1) * self.samples
         gradients = np.empty(theta.shape)
-        joint, scale = self.features.joint, self.features.scale
-        table = (joint.entries, joint.starts, joint.members, self.labels, scale)
+        joint = self.features.joint
+        table = (joint.starts, joint.members, self.features.scale)
         theta = np.ascontiguousarray(theta, dtype=np.float64)
         if seen <= self.features.rows:
-            kernels.gradients_of_rows(theta, self._rows, seen, *table, gradients)
+            kernels.gradients_of_history(theta, *self._history, seen, *table, gradients)
         else:
-            kernels.gradients_of_counts(theta, self._counts(seen), seen, *table, gradients)
+            kernels.gradients_of_counts(theta, self._counts(seen), seen, joint.entries, self.labels, *table, gradients)
         return gradients + self.l2 * theta if self.l2 else gradients
 
 

@@ -1,7 +1,7 @@
 """The inner loops of `logistic`: table look-ups, a vectorised sigmoid, scatter-adds. One (run, agent) pair at a time.
 
-Each pair is computed by one thread with the same sequence of operations whatever its neighbours, and without any
-reassociation (no fastmath), so results do not depend on the batch or on the number of threads.
+Each pair is computed by one thread with the same sequence of operations whatever its neighbours; a multiplication and an
+addition may be contracted into one instruction, but nothing is reassociated. So results depend on neither batch nor threads.
 """
 
 from __future__ import annotations
@@ -11,6 +11,9 @@ import math
 import numba
 import numpy as np
 
+from ldp_core.problems.onehot import GROUPS
+
+CONTRACT = {"contract"}
 LOG2_E = 1.0 / math.log(2.0)
 LN2_HIGH = float.fromhex("0x1.62E42FEEp-1")  # ln 2 in two parts (Cody and Waite 1980): k * LN2_HIGH is exact
 LN2_LOW = 1.90821492927058770002e-10
@@ -19,29 +22,30 @@ LARGEST = 700.0  # exp stays finite; a sigmoid beyond is 0 or 1 to 300 digits
 TAYLOR = tuple(1.0 / math.factorial(k) for k in range(13, -1, -1))  # remainder below 4e-18 for |r| <= ln(2) / 2
 
 
-@numba.njit(parallel=True, cache=True)
-def gradients_of_rows(theta, rows, seen, entries, starts, members, labels, scale, gradients):
-    """Write into `gradients` the mean loss gradient over the first `seen` entries of rows [runs, agents, samples]."""
+@numba.njit(parallel=True, cache=True, fastmath=CONTRACT)
+def gradients_of_history(theta, entries, labels, seen, starts, members, scale, gradients):
+    """Write into `gradients` the mean loss gradient over the first `seen` samples.
+
+    entries [runs, agents, samples, GROUPS] and labels [runs, agents, samples] are those of the samples, in order of arrival.
+    """
     runs, agents, _ = theta.shape
     for pair in numba.prange(runs * agents):
         run, agent = pair // agents, pair % agents
         table = _tabulate(theta[run, agent], starts, members, scale)
-        history = rows[run, agent]
+        own, label = entries[run, agent], labels[run, agent]
         residual = np.empty(seen)
         for s in range(seen):
-            residual[s] = labels[history[s]] * _logit(table, entries[history[s]])
+            residual[s] = label[s] * _logit(table, own, s)
         _negative_sigmoid(residual)
         sums = np.zeros(len(table))
         for s in range(seen):
-            weight = labels[history[s]] * residual[s]
-            for entry in entries[history[s]]:
-                sums[entry] += weight
+            _scatter(sums, own, s, label[s] * residual[s])
         _project(sums, starts, members, -scale / seen, gradients[run, agent])
 
 
-@numba.njit(parallel=True, cache=True)
-def gradients_of_counts(theta, counts, seen, entries, starts, members, labels, scale, gradients):
-    """The same for counts [runs, agents, rows], which say how often each row has been seen."""
+@numba.njit(parallel=True, cache=True, fastmath=CONTRACT)
+def gradients_of_counts(theta, counts, seen, entries, labels, starts, members, scale, gradients):
+    """The same for counts [runs, agents, rows], how often each row has been seen; entries and labels are the rows'."""
     runs, agents, _ = theta.shape
     for pair in numba.prange(runs * agents):
         run, agent = pair // agents, pair % agents
@@ -49,23 +53,21 @@ def gradients_of_counts(theta, counts, seen, entries, starts, members, labels, s
         count = counts[run, agent]
         residual = np.empty(len(count))
         for row in range(len(count)):
-            residual[row] = labels[row] * _logit(table, entries[row])
+            residual[row] = labels[row] * _logit(table, entries, row)
         _negative_sigmoid(residual)
         sums = np.zeros(len(table))
         for row in range(len(count)):
-            weight = count[row] * labels[row] * residual[row]
-            for entry in entries[row]:
-                sums[entry] += weight
+            _scatter(sums, entries, row, count[row] * labels[row] * residual[row])
         _project(sums, starts, members, -scale / seen, gradients[run, agent])
 
 
-@numba.njit(parallel=True, cache=True)
+@numba.njit(parallel=True, cache=True, fastmath=CONTRACT)
 def logits_of_rows(theta, rows, entries, starts, members, scale, logits):
     """Write into `logits [pairs, n]` the logit of every row of rows [pairs, n] under theta [pairs, dim]."""
     for pair in numba.prange(len(theta)):
         table = _tabulate(theta[pair], starts, members, scale)
         for s in range(rows.shape[1]):
-            logits[pair, s] = _logit(table, entries[rows[pair, s]])
+            logits[pair, s] = _logit(table, entries, rows[pair, s])
 
 
 @numba.njit(inline="always")
@@ -81,11 +83,17 @@ def _tabulate(theta, starts, members, scale):
 
 
 @numba.njit(inline="always")
-def _logit(table, entries):
+def _logit(table, entries, row):
     total = 0.0
-    for entry in entries:
-        total += table[entry]
+    for group in range(GROUPS):
+        total += table[entries[row, group]]
     return total
+
+
+@numba.njit(inline="always")
+def _scatter(sums, entries, row, weight):
+    for group in range(GROUPS):
+        sums[entries[row, group]] += weight
 
 
 @numba.njit(inline="always")

@@ -80,8 +80,11 @@ class Joint:
     members: np.ndarray
 
 
-def merge(codes: np.ndarray, columns: np.ndarray, groups: int = 6) -> Joint:
-    """Return at most `groups` joint attributes, merging greedily the two whose joint values add least to the table.
+GROUPS = 6  # joint attributes: the engine's inner loops are compiled for this number
+
+
+def merge(codes: np.ndarray, columns: np.ndarray, groups: int = GROUPS) -> Joint:
+    """Return `groups` joint attributes, merging greedily the two whose joint values add least to the table.
 
     On Mushrooms 21 attributes with 116 values become six with 157 entries in all. Fewer groups, larger table: three have 363.
     """
@@ -90,7 +93,8 @@ def merge(codes: np.ndarray, columns: np.ndarray, groups: int = 6) -> Joint:
         _, a, b = min((_growth(parts[a][1], parts[b][1]), a, b) for a, b in itertools.combinations(range(len(parts)), 2))
         merged = (parts[a][0] + parts[b][0], np.unique(_pair(parts[a][1], parts[b][1]), return_inverse=True)[1])
         parts = [part for i, part in enumerate(parts) if i not in (a, b)] + [merged]
-    return _tabulate(parts, columns)
+    empty = [([], np.zeros(len(codes), dtype=np.int64))] * (groups - len(parts))  # groups of no attribute, which add zero
+    return _tabulate(parts + empty, columns)
 
 
 def _pair(first: np.ndarray, second: np.ndarray) -> np.ndarray:
@@ -110,5 +114,7 @@ def _tabulate(parts: list, columns: np.ndarray) -> Joint:
         for row in example_rows:
             members.extend(columns[row, attributes])
             starts.append(len(members))
-    smallest = np.min_scalar_type(len(starts) - 2)  # one byte an entry, where that is enough: the table should stay in the cache
+    smallest = np.min_scalar_type(
+        len(starts) - 2
+    )  # one byte an entry, where that is enough: the table should stay in the cache
     return Joint(np.stack(entries, axis=1).astype(smallest), np.asarray(starts, np.int32), np.asarray(members, np.int32))
