@@ -54,6 +54,7 @@ def library_folders(root=ROOT):
 FLAGS = {
     "MNE_DONTWRITE_HOME": "true",
     "MOABB_DOWNLOAD_PROVIDER": "upstream",  # else it asks a server even for files that are here
+    "OMP_WAIT_POLICY": "PASSIVE",  # threads that wait sleep, and leave their core to others
     "PYDEVD_DISABLE_FILE_VALIDATION": "1",  # no warning about a debugger nobody uses
     "PYTHONNOUSERSITE": "1",  # packages of the user's home stay out
 }
