@@ -3,6 +3,7 @@
 from ldp_core.figures.budget import arrivals, bits, bounds, fig3, frontier, one_message, sandwich, tail, trade, worst
 from ldp_core.figures.convergence import fig1, fig2, limits, quantiser, rates
 from ldp_core.figures.house import explore, save, style
+from ldp_core.figures.promise import ladder, promise
 
 __all__ = [
     "arrivals",
@@ -13,8 +14,10 @@ __all__ = [
     "fig2",
     "fig3",
     "frontier",
+    "ladder",
     "limits",
     "one_message",
+    "promise",
     "quantiser",
     "rates",
     "sandwich",
