@@ -71,7 +71,7 @@ def fig3(summary: pd.DataFrame, caption: str) -> Figure:
     for axes, arrival in zip(panels, shown, strict=True):
         of_arrival = summary[(summary["arrival"] == arrival) & (summary["t"] > 0)]
         for (d_0, curve), colour in zip(of_arrival.groupby("d_0"), STEP_COLOURS, strict=False):
-            axes.plot(curve["t"], curve["median"], color=colour, lw=2.2, label=f"d₀ = {d_0:g} + 0.01 i")
+            axes.plot(curve["t"], curve["median"], color=colour, lw=2.2, label=f"d₀ = {d_0:g}")
             axes.fill_between(curve["t"], curve["low"], curve["high"], color=colour, alpha=0.18, lw=0)
             axes.plot(curve["t"], curve["mean"], color=colour, ls="--", lw=1)
         axes.set(yscale="log", xlabel="iteration t", title=titles[arrival])

@@ -36,7 +36,7 @@ def ladder(rungs: dict[str, np.ndarray], audited: float, caption: str) -> Figure
         axes.plot(values, np.full(len(values), height), "o", color=colour, ms=7, alpha=0.8)
         axes.text(values.max() * 1.6, height, f"{values.max():.3g}", va="center", fontsize="small", color=colour)
         axes.text(2e-4, height, label, va="center", ha="right", fontsize="small")
-    axes.plot(max(audited, 1e-3), 0, "<", color="black", ms=9)
+    axes.plot(max(audited, 1e-3), 0, ">", color="black", ms=9)
     axes.text(max(audited, 1e-3) * 1.6, 0, f"at least {audited:.3g}", va="center", fontsize="small")
     axes.text(2e-4, 0, "what an informed attack proves", va="center", ha="right", fontsize="small")
     axes.axvspan(1, 1e11, color="#999999", alpha=0.15, lw=0)
