@@ -1,7 +1,7 @@
 """Notebook 2: what Theorem 2 and our certificate promise, what they would need, and how slowly the promise is used up.
 
-Everything here follows from public constants: no data, no run. A data point may be replaced as a whole (`samples` = 1 of the
-certificate), as Definition 2 says.
+The bounds follow from public constants alone, without data; `spent` and `kept` put beside them what was measured. A data point
+may be replaced as a whole (`samples` = 1 of the certificate), as Definition 2 says.
 """
 
 from __future__ import annotations
@@ -20,12 +20,6 @@ from ldp_core.experiments.budget_cases import NORMALISATIONS, Params
 from ldp_core.experiments.params import Normalise
 from ldp_core.problems import constants
 
-BOUNDS = {
-    "theorem 2.2": "Theorem 2.2, all time",
-    "theorem 2.1": "Theorem 2.1, T iterations",
-    "certificate, all time": "our certificate, all time",
-    "certificate": "our certificate, T iterations",
-}
 EARLY, LATE, LATEST = 50, 1000, 1_000_000  # the paper's "approximately 50 steps", and two later looks
 CURVE = np.unique(np.rint(np.geomspace(1, 10**12, 97)).astype(np.int64))  # times at which the tail is drawn
 

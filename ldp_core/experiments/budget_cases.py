@@ -255,15 +255,14 @@ def _modification(scene: Scene, seed: int, run: int, agent: int, k: int | None, 
     arrives = int(drawn[0]) if k is None else k
     if not rows:
         return arrives, point[0]
+    random = generator(seed, Purpose.MODIFICATION, scene.numbers[run], agent=agent, t=CANDIDATES)
     found = worst.search(
         scene.algorithm,
         agent,
         scene.received(run, agent),
         scene.problem,
         scene.history[run, agent],
-        generator(seed, Purpose.MODIFICATION, scene.numbers[run], agent=agent, t=CANDIDATES).permutation(scene.features.rows)[
-            :rows
-        ],
+        random.permutation(scene.features.rows)[:rows],
         np.zeros((1, scene.features.dim)),
         points=(arrives,),
         whole=True,

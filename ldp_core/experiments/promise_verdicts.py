@@ -17,7 +17,7 @@ def verdicts(frontier: pd.DataFrame, audits: pd.DataFrame, warm_up: int, iterati
 
 
 def _cost(row, warm_up: int, iterations: int) -> Claim:
-    free = row.lost_low >= -TOLERATED
+    free, dear = row.lost_low >= -TOLERATED, row.lost_high < -TOLERATED
     return Claim(
         key=f"ours-certified-{row.target:g}",
         where="Beyond the paper",
@@ -25,7 +25,7 @@ def _cost(row, warm_up: int, iterations: int) -> Claim:
         paper="-",
         ours=f"certified {row.certified:.3f}; {100 * row.lost:+.2f} points [{100 * row.lost_low:+.2f}, "
         f"{100 * row.lost_high:+.2f}] against the twin after {iterations} iterations, {row.runs} runs",
-        verdict="holds" if free else "does not hold",
+        verdict="holds" if free else "does not hold" if dear else "cannot be checked",
         reason=f"Public dither and {warm_up} data points of warm-up, schedules chosen by `plan`; L2-normalised mushrooms. "
         "Neighbours may react as they like, but must not know a dither before it is used.",
         notebook=NOTEBOOK,

@@ -88,9 +88,16 @@ def test_rows_follow_the_numbers():
     rows = promise_verdicts.verdicts(table, pd.DataFrame({"target": [0.1], "audited": [0.03]}), 1000, 1000)
     assert [row.verdict for row in rows] == ["holds"] * 3 and all(row.ours_to_prove for row in rows)
     worse = promise_verdicts.verdicts(
-        table.assign(lost_low=-0.05, without_dither=0.5), pd.DataFrame({"target": [0.1], "audited": [0.2]}), 1000, 1000
+        table.assign(lost_low=-0.05, lost_high=-0.02, without_dither=0.5),
+        pd.DataFrame({"target": [0.1], "audited": [0.2]}),
+        1000,
+        1000,
     )
     assert [row.verdict for row in worse] == ["does not hold"] * 3
+    unclear = promise_verdicts.verdicts(
+        table.assign(lost_low=-0.05), pd.DataFrame({"target": [0.1], "audited": [0.0]}), 1000, 1000
+    )
+    assert unclear[0].verdict == "cannot be checked"
 
 
 @pytest.mark.parametrize(
