@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Annotated, Literal
 
 import numpy as np
@@ -53,16 +53,23 @@ def shards(params: Params, data: mushrooms.Mushrooms) -> list[dict]:
     ]
 
 
+@cache
+def problem(normalise: str) -> tuple[mushrooms.Mushrooms, OneHot]:
+    """Return the mushrooms and their one-hot rows; made once in each process."""
+    table = mushrooms.load(quiet=True)
+    return table, OneHot(table.codes, table.sizes, None if normalise == "none" else normalise)
+
+
 def compute(params: dict, data: str, variant: Variant, first_run: int, count: int) -> dict[str, np.ndarray]:
     """Return the accuracy of every run and agent of a block on its test rows: `t [times]`, `accuracy [times, runs, agents]`.
 
     `data` is the SHA-256 of the mushrooms meant: it makes the result depend on them.
     """
-    settings, table = Params(**params, runs=count), mushrooms.load(quiet=True)
+    settings = Params(**params, runs=count)
+    table, features = problem(settings.normalise)
     if table.provenance.sha256 != data:
         raise ValueError(f"the mushrooms here have SHA-256 {table.provenance.sha256[:12]}, those meant {data[:12]}")
     numbers = range(first_run, first_run + count)
-    features = OneHot(table.codes, table.sizes, None if settings.normalise == "none" else settings.normalise)
     algorithm = settings.algorithm()
     agents = algorithm.network.agents
     train, test = streams.history(

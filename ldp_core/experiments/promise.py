@@ -18,11 +18,11 @@ from ldp_core.accountant import dithered, trajectory, worst
 from ldp_core.accountant.certificate import certify
 from ldp_core.accountant.plan import Plan, plan
 from ldp_core.data import mushrooms, streams
+from ldp_core.experiments.convergence import problem
 from ldp_core.experiments.params import Count, Positive
 from ldp_core.experiments.params import Params as BaseParams
 from ldp_core.optimizer import Algorithm1, Schedules
 from ldp_core.problems import constants, logistic
-from ldp_core.problems.onehot import OneHot
 from ldp_core.randomness import Purpose, generator
 
 RUNS_PER_SHARD = 10
@@ -68,10 +68,10 @@ def compute(
     params: dict, data: str, schedules: dict, variant: Variant, iterations: int, times: list, first_run: int, count: int
 ) -> dict[str, np.ndarray]:
     """Return the accuracy `[times, runs, agents]` of a block of runs of one variant, and bits a coordinate."""
-    settings, table = Params(**params), mushrooms.load(quiet=True)
+    settings, (table, features) = Params(**params), problem("l2")
     if table.provenance.sha256 != data:
         raise ValueError(f"the mushrooms here have SHA-256 {table.provenance.sha256[:12]}, those meant {data[:12]}")
-    features, numbers, net = OneHot(table.codes, table.sizes, "l2"), range(first_run, first_run + count), settings.network()
+    numbers, net = range(first_run, first_run + count), settings.network()
     points = settings.promise_warm_up + iterations
     train, test = streams.history(settings.seed, numbers, net.agents, points, settings.samples, features.rows, settings.test)
     oracle = logistic.Logistic(features, table.labels, train, warm_up=settings.promise_warm_up)
@@ -175,8 +175,8 @@ def attacked(params: dict, data: str, schedules: dict, agent: int, modification:
     paper's sum over the first iterations). The attacker knows both trajectories and sees the coordinates that tell most; its
     likelihood ratio is the best test there is, and the bound holds at confidence 1 - 1e-6.
     """
-    settings, table = Params(**params), mushrooms.load(quiet=True)
-    features, net = OneHot(table.codes, table.sizes, "l2"), settings.network()
+    settings, (table, features) = Params(**params), problem("l2")
+    net = settings.network()
     iterations, warm_up = settings.audit_iterations, settings.promise_warm_up
     train, _ = streams.history(
         settings.seed, [modification], net.agents, warm_up + iterations, settings.samples, features.rows, 0
@@ -188,7 +188,7 @@ def attacked(params: dict, data: str, schedules: dict, agent: int, modification:
         engine.Compiled(algorithm), oracle, start, iterations, seed=settings.seed, runs=[modification], observe=transcript
     )
 
-    def problem(histories: np.ndarray) -> logistic.Logistic:
+    def oracle_of(histories: np.ndarray) -> logistic.Logistic:
         return logistic.Logistic(features, table.labels, histories, warm_up=warm_up)
 
     received = trajectory.received(algorithm, transcript, agent)
@@ -197,7 +197,7 @@ def attacked(params: dict, data: str, schedules: dict, agent: int, modification:
         algorithm,
         agent,
         received,
-        problem,
+        oracle_of,
         train[0, agent],
         rows,
         start[0, :1],
@@ -209,7 +209,8 @@ def attacked(params: dict, data: str, schedules: dict, agent: int, modification:
     changed = worst.adjacent(train[0, agent], found.k[:1], found.point[:1])
     both = [
         np.concatenate(
-            [np.hstack(state) for _, *state in trajectory.replay(algorithm, agent, received, problem(h), start[0, :1])], axis=1
+            [np.hstack(state) for _, *state in trajectory.replay(algorithm, agent, received, oracle_of(h), start[0, :1])],
+            axis=1,
         )[0]
         for h in (train[0, agent][None, None], changed)
     ]

@@ -128,6 +128,7 @@ def worst(table: pd.DataFrame, caption: str) -> Figure:
             axes.set_xlabel("arrival of the modified data point")
     left.set(yscale="log", ylabel="max over agents of δⁱ", title="the paper's sum")
     _vacuous(left, table["paper"].max())
+    left.set_ylim(min(0.4, 0.6 * table["paper"].min()), None)
     right.set(ylim=(-0.02, 1.05), ylabel="max over agents", title="exact total variation")
     right.legend(fontsize="x-small", loc="lower left")
     house.caption(figure, caption)

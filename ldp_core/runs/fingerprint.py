@@ -12,7 +12,7 @@ import hashlib
 import importlib.metadata
 import importlib.util
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -86,9 +86,14 @@ def _without_docstrings(tree: ast.AST) -> ast.AST:
 
 
 @cache
+def _distributions() -> Mapping[str, list[str]]:
+    return importlib.metadata.packages_distributions()  # reads the records of every installed package: seconds
+
+
+@cache
 def _version(package: str) -> str:
     """Return the version of an installed package, or nothing for the standard library."""
     if package in sys.stdlib_module_names:
         return ""
-    distributions = importlib.metadata.packages_distributions().get(package, [])
+    distributions = _distributions().get(package, [])
     return " ".join(sorted(f"{name} {importlib.metadata.version(name)}" for name in set(distributions)))
