@@ -25,6 +25,7 @@ ROOT = Path(environment.ROOT)
 NOTEBOOKS, PROFILES, CACHE = ROOT / "notebooks", ROOT / "notebooks" / "profiles", ROOT / "data" / "cache"
 
 
+CELL_SECONDS = {"smoke": 300}  # a cell of the smallest profile that takes longer hangs; the others may take their time
 ENCRYPTED = Config({"KernelManager": {"transport_encryption": "auto"}})  # between papermill and the kernel
 
 
@@ -120,6 +121,7 @@ def _execute(path: Path, values: dict, output: Path) -> Outcome:
             kernel_name="python3",
             cwd=str(ROOT),
             progress_bar=sys.stderr.isatty(),
+            execution_timeout=CELL_SECONDS.get(values["profile"]),
             config=ENCRYPTED,
         )
         _publish(working, output / "notebooks" / path.name)
