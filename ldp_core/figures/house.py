@@ -44,7 +44,7 @@ def explore(draw: Callable[..., Figure], *, interactive: bool, **sliders: tuple[
 
     A notebook that papermill executes, or that GitHub shows, gets the figure; JupyterLab gets the sliders.
     """
-    if not interactive:
+    if not (interactive and "JPY_SESSION_NAME" in os.environ):  # set by a Jupyter server, and by nothing that executes in batch
         return draw(**{name: values[0] for name, values in sliders.items()})
     import ipywidgets
 
