@@ -201,10 +201,9 @@ def accuracies(
     pieces, labels = [], []
     for point in points:
         settings = convergence.Params(**point.model_dump(), runs=params.accuracy_runs, evaluate_every=point.iterations)
-        for shard in convergence.shards(settings, data):
-            if shard["variant"] == variant:
-                pieces.append(shard)
-                labels.append((point.normalise, point.weight, point.d_0))
+        own = convergence.shards(settings, data, [variant])
+        pieces += own
+        labels += [(point.normalise, point.weight, point.d_0)] * len(own)
     results = runs.run(convergence.compute, pieces, description=f"accuracies, {variant}")
     rows = [
         (*label, accuracy)

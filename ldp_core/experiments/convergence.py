@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from functools import cache, lru_cache
 from typing import Annotated, Literal
 
@@ -12,12 +13,13 @@ from pydantic import Field
 
 from ldp_core import engine, optimizer, runs
 from ldp_core.data import mushrooms, streams
-from ldp_core.experiments.params import AgentParams, Count, Normalise, ParameterError
+from ldp_core.experiments.params import AgentParams, Count, Normalise, ParameterError, public_seed
 from ldp_core.problems import logistic
 from ldp_core.problems.onehot import OneHot
 
-Variant = Literal["quantised", "unquantised"]
-VARIANTS: tuple[Variant, ...] = ("quantised", "unquantised")
+Variant = Literal["quantised", "unquantised", "dithered"]
+PAPER: tuple[Variant, ...] = ("quantised", "unquantised")  # the two that the paper compares
+VARIANTS: tuple[Variant, ...] = (*PAPER, "dithered")  # and ours: the same quantizer on a grid with a public random offset
 RUNS_PER_SHARD = 50  # of states [50, 5, 116]: small enough to stay in the cache of one core
 
 
@@ -42,13 +44,13 @@ class Params(AgentParams):
             raise ParameterError(f"evaluate_every = {self.evaluate_every} must not exceed iterations = {self.iterations}")
 
 
-def shards(params: Params, data: mushrooms.Mushrooms) -> list[dict]:
-    """Return the arguments of `compute` for every block of at most RUNS_PER_SHARD runs of every variant."""
+def shards(params: Params, data: mushrooms.Mushrooms, variants: Sequence[Variant] = PAPER) -> list[dict]:
+    """Return the arguments of `compute` for every block of at most RUNS_PER_SHARD runs of every variant asked for."""
     common = {"params": params.model_dump(exclude={"runs"}), "data": data.provenance.sha256}
     starts = range(0, params.runs, RUNS_PER_SHARD)
     return [
         {**common, "variant": variant, "first_run": start, "count": min(RUNS_PER_SHARD, params.runs - start)}
-        for variant in VARIANTS
+        for variant in variants
         for start in starts
     ]
 
@@ -83,7 +85,7 @@ def compute(params: dict, data: str, variant: Variant, first_run: int, count: in
             accuracies.append(logistic.accuracy(features, table.labels, state.theta, test))
 
     last = optimizer.run(
-        _variant(algorithm, variant),
+        _variant(algorithm, variant, settings.seed),
         logistic.Logistic(features, table.labels, train),
         np.zeros((count, agents, features.dim)),
         settings.iterations,
@@ -98,7 +100,7 @@ def compute(params: dict, data: str, variant: Variant, first_run: int, count: in
 def run(params: Params, data: mushrooms.Mushrooms) -> pd.DataFrame:
     """Return the accuracies of all runs as a table: variant, t, run, agent, accuracy. Shows progress, can be interrupted."""
     params.check(len(data.labels))
-    pieces = shards(params, data)
+    pieces = shards(params, data, VARIANTS)
     results = runs.run(compute, pieces, description=f"{params.runs} runs x {len(VARIANTS)} variants")
     return pd.concat([_table(shard, result) for shard, result in zip(pieces, results, strict=True)], ignore_index=True)
 
@@ -123,11 +125,11 @@ def summary(accuracies: pd.DataFrame) -> pd.DataFrame:
     return table.reset_index()
 
 
-def paired_difference(accuracies: pd.DataFrame) -> dict[str, float]:
-    """Return the final accuracy of quantised minus unquantised, paired over runs: mean and 95 % interval (normal)."""
+def paired_difference(accuracies: pd.DataFrame, variant: Variant = "quantised") -> dict[str, float]:
+    """Return the final accuracy of a variant minus the unquantised one, paired over runs: mean and 95 % interval (normal)."""
     final = accuracies[accuracies["t"] == accuracies["t"].max()]
     per_run = final.groupby(["variant", "run"])["accuracy"].mean().unstack("variant")
-    difference = per_run["quantised"] - per_run["unquantised"]
+    difference = per_run[variant] - per_run["unquantised"]
     half = 1.96 * difference.std() / np.sqrt(len(difference)) if len(difference) > 1 else np.nan
     return {"mean": float(difference.mean()), "low": float(difference.mean() - half), "high": float(difference.mean() + half)}
 
@@ -137,10 +139,12 @@ def _cached(piece: str) -> dict[str, np.ndarray]:
     return compute(**json.loads(piece))
 
 
-def _variant(algorithm: optimizer.Algorithm1, variant: Variant) -> optimizer.Algorithm:
-    if variant == "quantised":
-        return engine.Compiled(algorithm)
-    return optimizer.Algorithm1(algorithm.network, algorithm.schedules, quantised=False)
+def _variant(algorithm: optimizer.Algorithm1, variant: Variant, seed: int) -> optimizer.Algorithm:
+    network, schedules = algorithm.network, algorithm.schedules
+    if variant == "unquantised":
+        return optimizer.Algorithm1(network, schedules, quantised=False)
+    dither = public_seed(seed) if variant == "dithered" else None
+    return engine.Compiled(optimizer.Algorithm1(network, schedules, dither=dither))
 
 
 def _table(shard: dict, result: dict[str, np.ndarray]) -> pd.DataFrame:

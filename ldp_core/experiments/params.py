@@ -15,6 +15,7 @@ Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Normalise = Literal["none", "l1", "l2"]
 Topology = Literal["paper", "ring", "exponential", "random"]
+LARGEST_SIZE = 10_000_000  # of anything that is counted: what exceeds it is a slip of the finger
 
 
 class ParameterError(ValueError):
@@ -29,10 +30,14 @@ class Params(BaseModel):
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
 
     def __init__(self, **values):
+        """Take lists, as YAML and papermill write them, for tuples."""
         try:
-            super().__init__(**values)
+            super().__init__(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})
         except ValidationError as error:
             raise ParameterError(_sentence(error)) from None
+        for name, value in self:
+            if name != "seed" and isinstance(value, int) and value > LARGEST_SIZE:
+                raise ParameterError(f"{name} = {value} is wrong: it must not exceed {LARGEST_SIZE}")
 
 
 class AgentParams(Params):
@@ -63,13 +68,22 @@ class AgentParams(Params):
             raise ParameterError(str(error)) from None
 
 
+def public_seed(seed: int) -> int:
+    """Return a seed for the public dither: drawn from the private seed, from which it tells nothing, and never zero."""
+    return int(generator(seed, Purpose.DITHER).integers(1, 2**62))
+
+
 def _sentence(error: ValidationError) -> str:
     """Return the first thing wrong as one sentence that names the parameter, its value and the rule."""
     first = error.errors()[0]
-    name = ".".join(str(part) for part in first["loc"])
+    name = "".join(f"[{part}]" if isinstance(part, int) else str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":
         return f"{name} is not a parameter of this experiment"
     if first["type"] == "missing":
         return f"{name} is missing"
+    if first["type"] == "tuple_type":
+        return f"{name} = {first['input']!r} is wrong: it must be a list"
+    if first["type"] == "too_short":
+        return f"{name} = [] is wrong: it must hold at least {first['ctx']['min_length']} value(s)"
     rule = first["msg"].removeprefix("Value error, ").removeprefix("Input should be ").removeprefix("Input should ")
     return f"{name} = {first['input']!r} is wrong: it must be {rule}"

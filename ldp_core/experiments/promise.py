@@ -19,11 +19,10 @@ from ldp_core.accountant.certificate import certify
 from ldp_core.accountant.plan import Plan, plan
 from ldp_core.data import mushrooms, streams
 from ldp_core.experiments.convergence import problem
-from ldp_core.experiments.params import Count, Positive
+from ldp_core.experiments.params import Count, Positive, public_seed
 from ldp_core.experiments.params import Params as BaseParams
 from ldp_core.optimizer import Algorithm1, Schedules
 from ldp_core.problems import constants, logistic
-from ldp_core.randomness import Purpose, generator
 
 RUNS_PER_SHARD = 10
 Variant = Literal["dithered", "plain", "unquantised"]
@@ -39,11 +38,15 @@ class Params(BaseParams):
     promise_runs: Annotated[int, Field(ge=2)] = 20
     promise_iterations: Count = 1000
     promise_warm_up: Count = 1000
-    promise_targets: tuple[Delta, ...] = (0.05, 0.1, 0.25)
+    promise_targets: Annotated[tuple[Delta, ...], Field(min_length=1)] = (0.05, 0.1, 0.25)
     samples: Count = 2
     test: Count = 2000
     audit_samples: Annotated[int, Field(ge=100)] = 100_000
     audit_iterations: Count = 100
+
+    def judged(self) -> list[int]:
+        """Return the iterations after which accuracy is judged: 1000 on the way, and the end."""
+        return sorted({min(1000, self.promise_iterations), self.promise_iterations})
 
     def network(self) -> network.Network:
         """Return the paper's five agents."""
@@ -91,10 +94,11 @@ def compute(
 
 
 def run(params: Params, table: mushrooms.Mushrooms, chosen: dict[float, Plan]) -> pd.DataFrame:
-    """Return accuracies as a table: target, variant, t, run, agent, accuracy. Shows progress, can be interrupted."""
-    times = sorted(
-        {0, *np.unique(np.geomspace(10, params.promise_iterations, 12).astype(int)).tolist(), params.promise_iterations}
-    )
+    """Return a table: target, variant, t, run, agent, accuracy, bits (mean of a coordinate; none where nothing is sent).
+
+    Shows progress, can be interrupted.
+    """
+    times = sorted({0, *np.unique(np.geomspace(10, params.promise_iterations, 12).astype(int)).tolist(), *params.judged()})
     pieces = [
         {
             "params": params.model_dump(include={"seed", "weight", "promise_warm_up", "samples", "test"}, mode="json"),
@@ -116,44 +120,63 @@ def run(params: Params, table: mushrooms.Mushrooms, chosen: dict[float, Plan]) -
 
 
 def frontier(params: Params, table: mushrooms.Mushrooms, chosen: dict[float, Plan], accuracies: pd.DataFrame) -> pd.DataFrame:
-    """Return one row a target: what is certified with and without dither, and the accuracy against the twin at the end.
+    """Return one row a target and judged t: what is certified with and without dither, accuracy against the twin, bits.
 
     Differences are paired over runs; the interval is 95 %, Student's t.
     """
-    from scipy.stats import t as student
-
-    final = accuracies[accuracies["t"] == accuracies["t"].max()]
-    wide = final.groupby(["target", "run", "variant"])["accuracy"].mean().unstack("variant")
-    bounds = public_constants(table)
+    wide = accuracies.groupby(["target", "t", "run", "variant"])["accuracy"].mean().unstack("variant")
+    bits = accuracies.groupby(["target", "variant"])["bits"].mean()
     rows = []
     for target, found in chosen.items():
-        own = wide.loc[target]
-        lost = own["dithered"] - own["unquantised"]
-        half = student.ppf(0.975, len(lost) - 1) * lost.std() / math.sqrt(len(lost))
-        plain = certify(
-            params.network(), found.schedules, bounds.l1, bounds.lipschitz, math.inf, warm_up=params.promise_warm_up
-        )
-        rows.append(
-            {
-                "target": target,
-                "certified": float(found.delta.max()),
-                "without_dither": float(plain.product.max()),
-                "sum_without_dither": float(plain.sum.max()),
-                "accuracy": own["dithered"].mean(),
-                "accuracy_plain": own["plain"].mean(),
-                "accuracy_unquantised": own["unquantised"].mean(),
-                "lost": lost.mean(),
-                "lost_low": lost.mean() - half,
-                "lost_high": lost.mean() + half,
-                "runs": len(lost),
-                "lam_0": found.schedules.lam_0,
-                "nu": found.schedules.nu,
-                "varsigma": max(found.schedules.varsigma),
-                "d_0_smallest": min(found.schedules.d_0),
-                "d_0_largest": max(found.schedules.d_0),
-            }
-        )
+        sizes = {"bits": bits[target, "dithered"], "bits_plain": bits[target, "plain"]}
+        common = {"target": target, **_certified(params, table, found), **sizes, **_chosen(found.schedules)}
+        rows += [{**common, "t": t, **_cost(wide.loc[target, t])} for t in params.judged()]
     return pd.DataFrame(rows)
+
+
+def _certified(params: Params, table: mushrooms.Mushrooms, found: Plan) -> dict[str, float]:
+    """Return the largest delta that is certified with dither, and without it composed by coupling and summed."""
+    bounds = public_constants(table)
+    plain = certify(params.network(), found.schedules, bounds.l1, bounds.lipschitz, math.inf, warm_up=params.promise_warm_up)
+    return {
+        "certified": float(found.delta.max()),
+        "without_dither": float(plain.product.max()),
+        "sum_without_dither": float(plain.sum.max()),
+    }
+
+
+def _chosen(schedules: Schedules) -> dict[str, float]:
+    return {
+        "lam_0": schedules.lam_0,
+        "nu": schedules.nu,
+        "varsigma": max(schedules.varsigma),
+        "d_0_smallest": min(schedules.d_0),
+        "d_0_largest": max(schedules.d_0),
+    }
+
+
+def _cost(wide: pd.DataFrame) -> dict[str, float]:
+    """Return mean accuracies of the variants, and dithered minus unquantised with its interval."""
+    from scipy.stats import t as student
+
+    lost = wide["dithered"] - wide["unquantised"]
+    half = student.ppf(0.975, len(lost) - 1) * lost.std() / math.sqrt(len(lost))
+    return {
+        "accuracy": wide["dithered"].mean(),
+        "accuracy_plain": wide["plain"].mean(),
+        "accuracy_unquantised": wide["unquantised"].mean(),
+        "lost": lost.mean(),
+        "lost_low": lost.mean() - half,
+        "lost_high": lost.mean() + half,
+        "runs": len(lost),
+    }
+
+
+def replan(params: Params, table: mushrooms.Mushrooms, *, delta: float, warm_up: int) -> tuple[Plan, dict[str, np.ndarray]]:
+    """Return the plan and its ladder of certificates for another target and warm-up, in about a second: for a slider."""
+    changed = params.model_copy(update={"promise_targets": (delta,), "promise_warm_up": warm_up})
+    found = plans(changed, table)[delta]
+    return found, rungs(changed, table, found)
 
 
 def rungs(params: Params, table: mushrooms.Mushrooms, found: Plan) -> dict[str, np.ndarray]:
@@ -268,11 +291,10 @@ def _audit(y: np.ndarray, other: np.ndarray, step: np.ndarray, samples: int, see
 
 
 def _algorithm(net: network.Network, schedules: Schedules, variant: Variant, seed: int) -> optimizer.Algorithm:
-    """Return one variant; the public seed of the dither is drawn from the private one, and is another number."""
+    """Return one variant of Algorithm 1."""
     if variant == "unquantised":
         return Algorithm1(net, schedules, quantised=False)
-    public = int(generator(seed, Purpose.DITHER).integers(1, 2**62)) if variant == "dithered" else None
-    return engine.Compiled(Algorithm1(net, schedules, dither=public))
+    return engine.Compiled(Algorithm1(net, schedules, dither=public_seed(seed) if variant == "dithered" else None))
 
 
 def _as_dict(schedules: Schedules, variant: Variant = "dithered") -> dict:
@@ -286,4 +308,7 @@ def _table(target: float, piece: dict, result: dict[str, np.ndarray]) -> pd.Data
     numbers = range(piece["first_run"], piece["first_run"] + piece["count"])
     index = pd.MultiIndex.from_product([result["t"], numbers, range(result["accuracy"].shape[2])], names=["t", "run", "agent"])
     table = pd.DataFrame({"accuracy": result["accuracy"].ravel()}, index=index).reset_index()
-    return table.assign(target=target, variant=piece["variant"])
+    bits = dict(
+        zip(result["t"].tolist(), result["bits"].mean(axis=1).tolist(), strict=False)
+    )  # nothing is sent after the last step
+    return table.assign(target=target, variant=piece["variant"], bits=table["t"].map(bits))

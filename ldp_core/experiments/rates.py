@@ -16,7 +16,7 @@ from pydantic import Field
 
 from ldp_core import engine, network, optimizer, runs
 from ldp_core.data import mushrooms, streams
-from ldp_core.experiments.params import AgentParams, Count, Normalise, NotNegative, ParameterError
+from ldp_core.experiments.params import AgentParams, Count, Normalise, NotNegative, ParameterError, public_seed
 from ldp_core.problems import logistic
 from ldp_core.problems.onehot import OneHot
 
@@ -45,6 +45,8 @@ class Params(AgentParams):
         """Raise when a d_0 breaks an assumption, or none is the unquantised one, before anything is computed."""
         for d_0 in self.rate_d_0:
             _algorithm(self, d_0)
+        if not self.l2 > 0:
+            raise ParameterError(f"l2 = {self.l2} must be positive: without an L2 term separable classes have no optimum")
         if UNQUANTISED not in self.rate_d_0 or len(set(self.rate_d_0)) < 2:
             raise ParameterError(f"rate_d_0 = {list(self.rate_d_0)} must hold 0 (no quantisation) and at least one other step")
 
@@ -114,13 +116,13 @@ def _reference(normalise: str, l2: float) -> tuple[mushrooms.Mushrooms, OneHot, 
     return table, features, optimum(features, table.labels, l2) if l2 > 0 else no_optimum
 
 
-def compute(params: dict, data: str, d_0: float, first_run: int, count: int) -> dict[str, np.ndarray]:
+def compute(params: dict, data: str, d_0: float, first_run: int, count: int, dithered: bool = False) -> dict[str, np.ndarray]:
     """Return the four MEASURES `[times, runs]` and `t` of a block of runs at one d_0."""
     settings = Params(**params, rate_runs=max(2, count))
     table, features, best = _reference(settings.normalise, settings.l2)
     if table.provenance.sha256 != data:
         raise ValueError(f"the mushrooms here have SHA-256 {table.provenance.sha256[:12]}, those meant {data[:12]}")
-    numbers, algorithm = range(first_run, first_run + count), _algorithm(settings, d_0)
+    numbers, algorithm = range(first_run, first_run + count), _algorithm(settings, d_0, dithered)
     net = algorithm.plain.network if isinstance(algorithm, engine.Compiled) else algorithm.network
     history, _ = streams.history(
         settings.seed, numbers, net.agents, settings.rate_iterations, settings.samples, features.rows, 0
@@ -152,9 +154,14 @@ def compute(params: dict, data: str, d_0: float, first_run: int, count: int) -> 
 def run(params: Params, data: mushrooms.Mushrooms) -> pd.DataFrame:
     """Return all measures of all runs as a table: d_0, run, t and one column a measure. Shows progress, can be interrupted."""
     params.check()
+    return _run(params, data)
+
+
+def _run(params: Params, data: mushrooms.Mushrooms, **options: bool) -> pd.DataFrame:
     common = {
         "params": params.model_dump(exclude={"rate_runs", "rate_d_0", "d_0"}, mode="json"),
         "data": data.provenance.sha256,
+        **options,
     }
     pieces = [
         {**common, "d_0": d_0, "first_run": start, "count": min(RUNS_PER_SHARD, params.rate_runs - start)}
@@ -167,8 +174,12 @@ def run(params: Params, data: mushrooms.Mushrooms) -> pd.DataFrame:
 
 def run_plain(params: Params, data: mushrooms.Mushrooms) -> pd.DataFrame:
     """Return the same for the loss without its L2 term, with and without quantisation at the paper's d_0; `gap` is F itself."""
-    steps = tuple(dict.fromkeys((UNQUANTISED, min((d for d in params.rate_d_0 if d), key=lambda d: abs(d - params.d_0)))))
-    return run(params.model_copy(update={"l2": 0.0, "rate_d_0": steps}), data)
+    return _run(params.model_copy(update={"l2": 0.0, "rate_d_0": (UNQUANTISED, _nearest(params))}), data)
+
+
+def run_dithered(params: Params, data: mushrooms.Mushrooms) -> pd.DataFrame:
+    """Return the same with a public dither at the step nearest to the paper's d_0; `d_0` in the table is that step."""
+    return _run(params.model_copy(update={"rate_d_0": (_nearest(params),)}), data, dithered=True)
 
 
 def slopes(table: pd.DataFrame, last_share: float = 1 / 30) -> pd.DataFrame:
@@ -197,14 +208,21 @@ def _slope(t: Sequence[float], values: Sequence[float]) -> float:
     return float(np.polyfit(np.log(t), np.log(np.maximum(values, 1e-300)), 1)[0])
 
 
-def _algorithm(params: Params, d_0: float) -> optimizer.Algorithm:
+def _nearest(params: Params) -> float:
+    """Return the quantisation step among those compared that is nearest to the paper's."""
+    return min((d_0 for d_0 in params.rate_d_0 if d_0 != UNQUANTISED), key=lambda d_0: abs(d_0 - params.d_0))
+
+
+def _algorithm(params: Params, d_0: float, dithered: bool = False) -> optimizer.Algorithm:
     """Return the compiled Algorithm 1 at this d_0, or its twin when d_0 is UNQUANTISED."""
     if d_0 == UNQUANTISED:
         plain = params.algorithm()
         return optimizer.Algorithm1(plain.network, plain.schedules, quantised=False)
     if not d_0 > 0:
         raise ParameterError(f"rate_d_0 = {d_0} must not be negative; 0 stands for no quantisation")
-    return engine.Compiled(params.model_copy(update={"d_0": d_0}).algorithm())
+    plain = params.model_copy(update={"d_0": d_0}).algorithm()
+    dither = public_seed(params.seed) if dithered else None
+    return engine.Compiled(optimizer.Algorithm1(plain.network, plain.schedules, dither=dither))
 
 
 def _table(piece: dict, result: dict[str, np.ndarray]) -> pd.DataFrame:

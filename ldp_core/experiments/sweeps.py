@@ -21,8 +21,8 @@ class Params(AgentParams):
 
     sweep_runs: Annotated[int, Field(ge=2)] = 10
     sweep_iterations: Count = 400
-    sweep_weights: tuple[Positive, ...] = (0.02, 0.05, 0.1, 0.2, 0.3)
-    sweep_d_0: tuple[Positive, ...] = (0.5, 2.0, 8.0, 32.0)
+    sweep_weights: Annotated[tuple[Positive, ...], Field(min_length=1)] = (0.02, 0.05, 0.1, 0.2, 0.3)
+    sweep_d_0: Annotated[tuple[Positive, ...], Field(min_length=1)] = (0.5, 2.0, 8.0, 32.0)
     samples: Count = 2
     test: Count = 2000
     normalise: Normalise = "none"

@@ -62,13 +62,21 @@ def fig1(network: Network) -> Figure:
     return figure
 
 
+VARIANT_LABELS = {"dithered": "quantised with public dither (ours)"}
+
+
 def fig2(summary: pd.DataFrame, caption: str) -> Figure:
-    """Return Fig. 2: accuracy over time, quantised against unquantised; `summary` has variant, t, mean, low, high, runs."""
+    """Return Fig. 2: accuracy over time of every variant; `summary` has variant, t, mean, low, high, runs."""
     figure = Figure(figsize=(7.2, 4.4))
     axes = figure.subplots()
     for variant, curve in summary.groupby("variant", sort=True):
         colour = COLOURS[variant]
-        axes.plot(curve["t"], curve["mean"], color=colour, label=f"{variant}: mean of {curve['runs'].iloc[0]} runs")
+        axes.plot(
+            curve["t"],
+            curve["mean"],
+            color=colour,
+            label=f"{VARIANT_LABELS.get(variant, variant)}: mean of {curve['runs'].iloc[0]} runs",
+        )
         axes.fill_between(
             curve["t"], curve["low"], curve["high"], color=colour, alpha=0.18, lw=0, label="5 % to 95 % of the runs"
         )
@@ -79,11 +87,19 @@ def fig2(summary: pd.DataFrame, caption: str) -> Figure:
     return figure
 
 
-def rates(table: pd.DataFrame, slopes: pd.DataFrame, claimed: dict[str, float], plain: pd.DataFrame, caption: str) -> Figure:
+def rates(
+    table: pd.DataFrame,
+    slopes: pd.DataFrame,
+    claimed: dict[str, float],
+    plain: pd.DataFrame,
+    dithered: tuple[pd.DataFrame, pd.DataFrame],
+    caption: str,
+) -> Figure:
     """Return four log-log panels, one a measure: medians and 5-95 % bands over runs for each d_0, and the claimed slope.
 
     `table` has d_0, run, t and one column a measure; `slopes` d_0, measure, slope, low, high. `plain` is a table for the loss
-    without its L2 term, drawn dotted: it has no minimiser, so its last panel shows F itself.
+    without its L2 term, drawn dotted: it has no minimiser, so its last panel shows F itself. `dithered` is a
+    table and its slopes for a single d_0 with a public dither.
     """
     figure = Figure(figsize=(10.5, 7.6))
     steps = sorted(table["d_0"].unique())
@@ -98,6 +114,11 @@ def rates(table: pd.DataFrame, slopes: pd.DataFrame, claimed: dict[str, float], 
             axes.fill_between(band.index, band[0.05], band[0.95], color=colours[step], alpha=0.15, lw=0)
         for step, dotted in plain.groupby("d_0"):
             axes.plot(dotted.groupby("t")[name].median(), color=colours[step], ls=":", lw=1.3)
+        fitted = dithered[1][dithered[1]["measure"] == name].iloc[0]
+        label = (
+            f"d₀ = {fitted['d_0']:g}, public dither: slope {fitted['slope']:.2f} [{fitted['low']:.2f}, {fitted['high']:.2f}]"
+        )
+        axes.plot(dithered[0].groupby("t")[name].median(), color=COLOURS["dithered"], ls="-.", label=label)
         axes.plot([], [], color="grey", ls=":", label="dotted: the plain loss, without L2 term")
         if name in claimed:
             _slope_guide(axes, table, name, claimed[name])

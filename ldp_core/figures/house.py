@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 
 from ldp_core import files
 
-COLOURS = {"quantised": "#D55E00", "unquantised": "#0072B2", "D-PSGD": "#009E73"}
+COLOURS = {"quantised": "#D55E00", "unquantised": "#0072B2", "D-PSGD": "#009E73", "dithered": "#CC79A7"}
 PNG_DPI, NOTEBOOK_DPI = 200, 90
 
 

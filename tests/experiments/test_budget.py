@@ -180,7 +180,7 @@ WRONG = {
     "zero runs": (budget.Params, {"runs": 0}, "runs = 0 is wrong"),
     "no steps": (budget.Params, {"budget_d_0": ()}, "budget_d_0 = "),
     "varsigma above nu": (budget.Params, {"varsigma": 0.7}, "max varsigma = 0.75 must be below nu = 0.71"),
-    "a step of Fig. 3": (budget.Params, {"budget_d_0": (2.0, 0.0)}, "budget_d_0.1 = 0.0 is wrong"),
+    "a step of Fig. 3": (budget.Params, {"budget_d_0": (2.0, 0.0)}, "budget_d_0[1] = 0.0 is wrong"),
     "test split": (budget.Params, {"test": 8124}, "test = 8124 must be below 8124, the number of mushrooms"),
     "weights": (budget.Params, {"weight": 0.6}, "must be positive (Assumption 4)"),
     "arrival after the end": (budget_cases.Params, {"iterations": 50}, "arrivals holds 100, which must be below 49"),

@@ -166,8 +166,33 @@ def test_verdicts_follow_the_numbers():
     assert verdict_of("theorem-1-a", {0.0: -1.0, 2.0: 0.0}).verdict == "cannot be checked"
     assert verdict_of("figure-2", fast).verdict == "holds"
     assert verdict_of("figure-2", fast, difference=(-0.03, -0.04, -0.02)).verdict == "does not hold"
+    assert verdict_of("figure-2", fast, difference=(0.0, -0.04, 0.04)).verdict == "cannot be checked"
     assert "weight 0.3: from d_0 = 8" in verdict_of("figure-2", fast, breaking={0.3: 8.0}).condition
     assert verdict_of("assumption-1", fast, margin=0.0).verdict == "holds"
+
+
+@pytest.mark.parametrize(
+    ("exponent", "interval", "verdict"),
+    [
+        (-0.5, (-0.001, 0.001), "holds"),
+        (-0.5, (-0.04, 0.04), "cannot be checked"),
+        (-0.5, (-0.04, -0.02), "does not hold"),
+        (-0.1, (-0.001, 0.001), "does not hold"),
+    ],
+)
+def test_the_row_on_the_dither_follows_the_numbers(exponent, interval, verdict):
+    slopes = rates.slopes(power_laws({0.0: -1.0, 2.0: -0.5}))
+    dithered = rates.slopes(power_laws({2.0: exponent}))
+    (row,) = convergence_verdicts.ours(dict(zip(("mean", "low", "high"), (0.0, *interval), strict=True)), dithered, slopes)
+    assert row.verdict == verdict and row.ours_to_prove
+
+
+def test_the_dithered_long_runs_differ_from_the_plain_ones_and_use_the_nearest_step(data):
+    params = rates.Params(rate_runs=2, rate_iterations=100, rate_d_0=(0.0, 2.0, 8.0), d_0=7.0)
+    plain, dithered = rates.run(params, data), rates.run_dithered(params, data)
+    assert set(dithered["d_0"]) == {8.0}
+    same_step = plain[plain["d_0"] == 8.0].reset_index(drop=True)
+    assert not np.allclose(same_step["consensus"], dithered["consensus"])
 
 
 def test_breaking_step_and_paired_loss():

@@ -81,22 +81,19 @@ def test_the_attack_stays_below_the_certificate_and_finds_what_is_there(data, ch
 def test_rows_follow_the_numbers():
     table = pd.DataFrame(
         {
-            "target": [0.1], "certified": [0.1], "without_dither": [1.0], "sum_without_dither": [50.0], "lost": [0.001],
-            "lost_low": [-0.002], "lost_high": [0.004], "runs": [20],
+            "target": [0.1], "t": [1000], "certified": [0.1], "without_dither": [1.0], "sum_without_dither": [50.0],
+            "lost": [0.001], "lost_low": [-0.002], "lost_high": [0.004], "runs": [20],
         }
     )  # fmt: skip
-    rows = promise_verdicts.verdicts(table, pd.DataFrame({"target": [0.1], "audited": [0.03]}), 1000, 1000)
+    rows = promise_verdicts.verdicts(table, pd.DataFrame({"target": [0.1], "audited": [0.03]}), 1000)
     assert [row.verdict for row in rows] == ["holds"] * 3 and all(row.ours_to_prove for row in rows)
     worse = promise_verdicts.verdicts(
         table.assign(lost_low=-0.05, lost_high=-0.02, without_dither=0.5),
         pd.DataFrame({"target": [0.1], "audited": [0.2]}),
         1000,
-        1000,
     )
     assert [row.verdict for row in worse] == ["does not hold"] * 3
-    unclear = promise_verdicts.verdicts(
-        table.assign(lost_low=-0.05), pd.DataFrame({"target": [0.1], "audited": [0.0]}), 1000, 1000
-    )
+    unclear = promise_verdicts.verdicts(table.assign(lost_low=-0.05), pd.DataFrame({"target": [0.1], "audited": [0.0]}), 1000)
     assert unclear[0].verdict == "cannot be checked"
 
 
