@@ -50,19 +50,6 @@ class Mushrooms:
     values: tuple[str, ...]
     provenance: Provenance
 
-    def one_hot(self, normalise: str | None = None) -> np.ndarray:
-        """Return the rows as 0/1 columns, one per value, float64 `[8124, 116]`.
-
-        Each row has 21 ones, so its L1 norm is 21 and its L2 norm sqrt(21); `normalise` = "l1" or "l2" divides by it.
-        """
-        norms = {None: 1.0, "l1": float(len(self.sizes)), "l2": float(np.sqrt(len(self.sizes)))}
-        if normalise not in norms:
-            raise ValueError(f"normalise = {normalise!r} must be None, 'l1' or 'l2'")
-        columns = self.codes + np.concatenate([[0], np.cumsum(self.sizes)[:-1]])
-        rows = np.zeros((len(self.codes), sum(self.sizes)))
-        np.put_along_axis(rows, columns, 1.0 / norms[normalise], axis=1)
-        return rows
-
     @property
     def columns(self) -> tuple[str, ...]:
         """Return the names of the one-hot columns, such as "odor=n"."""
