@@ -199,7 +199,7 @@ class _Agent:
 
     def rho_series(self, iterations: int) -> tuple[list[float], list[float]]:
         """Return varrho_{t,psi} and varrho_{t,theta} for t = 0 ... iterations - 1."""
-        pairs = list(self._rho(0, iterations - 1, 0.0, 0.0)) if iterations else []
+        pairs = list(self._rho(iterations - 1)) if iterations else []
         return [psi for psi, _ in pairs], [theta for _, theta in pairs]
 
     def rho(self, t: int) -> tuple[float, float]:
@@ -207,12 +207,18 @@ class _Agent:
         start = max(0, t - math.ceil(MEMORY / min(self.r, self.c)))
         psi = self.lam_0 / self.c if start else 0.0
         theta = (self.C_z + 1.0 / self.u) * 2.0 * psi / self.r
-        *_, last = self._rho(start, t, psi, theta)
-        return last
+        if t == start:
+            return psi, theta
+        times = start + np.arange(t - start, dtype=np.float64)
+        following = _decaying_sum(self.lam(times), 1.0 - self.c, psi)
+        before = np.concatenate([[psi], following[:-1]])
+        factors = self.C_z * self.P_z**times + 1.0 / self.u
+        return float(following[-1]), float(_decaying_sum(factors * (following + before), 1.0 - self.r, theta)[-1])
 
-    def _rho(self, start: int, stop: int, psi: float, theta: float):
+    def _rho(self, stop: int):
+        psi = theta = 0.0
         yield psi, theta
-        times = start + np.arange(stop - start, dtype=np.float64)
+        times = np.arange(stop, dtype=np.float64)
         factors = self.C_z * self.P_z**times + 1.0 / self.u
         for lam, factor in zip(self.lam(times).tolist(), factors.tolist(), strict=True):
             following = (1.0 - self.c) * psi + lam
@@ -260,6 +266,13 @@ class _Agent:
         ln_bracket = float(np.logaddexp(math.log(2.0 / C_1), ln_start + (1 - T_0) * math.log1p(-C_1)))
         ln_lemma_5 = n * math.log(4.0 * n / (math.e * -math.log1p(-C_1 / 2.0)))
         return max(ln_bracket + ln_lemma_5, ln_start + n * math.log(T_0 + 1.0))
+
+
+def _decaying_sum(values: np.ndarray, decay: float, start: float) -> np.ndarray:
+    """Return x_1 ... x_n of x_{k+1} = decay x_k + values_k, x_0 = start."""
+    from scipy.signal import lfilter
+
+    return lfilter([1.0], [1.0, -decay], values, zi=[decay * start])[0]
 
 
 def _agents(network: Network, schedules: Schedules, lemma_4: tuple[float, float] | None) -> list[_Agent]:

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 PACKAGE = "ldp_core"
 
@@ -29,9 +30,9 @@ def _of_module(module: str) -> str:
     digest = hashlib.sha256(f"python {sys.version_info.major}.{sys.version_info.minor}\n".encode())
     foreign = set()
     for name in sorted(closure(module)):
-        tree = ast.parse(_path(name).read_text(encoding="utf-8"))
-        digest.update(f"{name}\n{ast.dump(_without_docstrings(tree))}\n".encode())
-        foreign |= {imported.split(".")[0] for imported in _imports(tree, name)}
+        source = _source(name)
+        digest.update(f"{name}\n{source.digest}\n".encode())
+        foreign |= {imported.split(".")[0] for imported in source.imports}
     for name in sorted(foreign - {PACKAGE}):
         digest.update(f"{name} {_version(name)}\n".encode())
     return digest.hexdigest()
@@ -45,11 +46,24 @@ def closure(module: str) -> set[str]:
         if name in reached or _path(name) is None:
             continue
         reached.add(name)
-        tree = ast.parse(_path(name).read_text(encoding="utf-8"))
-        waiting += [imported for imported in _imports(tree, name) if imported.split(".")[0] == PACKAGE]
+        waiting += [imported for imported in _source(name).imports if imported.split(".")[0] == PACKAGE]
         if name.startswith(f"{PACKAGE}."):
             waiting.append(name.rpartition(".")[0])  # importing a module runs its package's __init__ too
     return reached
+
+
+class _Source(NamedTuple):
+    """What matters of one module's file: a digest of what it does, and the full names of what it imports."""
+
+    digest: str
+    imports: tuple[str, ...]
+
+
+@cache
+def _source(module: str) -> _Source:
+    tree = ast.parse(_path(module).read_text(encoding="utf-8"))
+    imports = tuple(_imports(tree, module))
+    return _Source(hashlib.sha256(ast.dump(_without_docstrings(tree)).encode()).hexdigest(), imports)
 
 
 def _imports(tree: ast.AST, module: str) -> Iterator[str]:
