@@ -123,7 +123,7 @@ def rates(
         if name in claimed:
             _slope_guide(axes, table, name, claimed[name])
         axes.set(xscale="log", yscale="log", xlabel="iteration t", title=title)
-        axes.legend(fontsize="x-small", loc="lower left")
+        axes.legend(fontsize="x-small", loc="lower left", frameon=True, framealpha=0.85, edgecolor="none")
     house.caption(figure, caption)
     return figure
 
