@@ -29,7 +29,7 @@ from ldp_core.randomness import Purpose, generator
 Variant = Literal["quantised", "unquantised"]
 VARIANTS: tuple[Variant, ...] = ("quantised", "unquantised")
 NotNegativeCount = Annotated[int, Field(ge=0)]
-FINAL_TEST = 2000  # images of the test part on which every agent is tested at the end, besides its own
+ABLATION_TEST = 500  # test images for each short training of the ablation, at most
 NOT_FINITE = ("infinite or NaN", "must be finite to be quantised", "must not exceed 2**52")  # what a diverged state is called
 
 
@@ -48,6 +48,7 @@ class Setting(AgentParams):
     iterations: Count = 600
     samples: Count = 20
     test: Count = 200
+    final_test: Count = 2000
     evaluate_every: Count = 10
     history_sample: NotNegativeCount = 0
     train_sample: NotNegativeCount = 0
@@ -55,8 +56,9 @@ class Setting(AgentParams):
     def check(self, data: mnist.MNIST) -> None:
         """Raise when the parameters contradict each other or the data, before anything is computed."""
         self.algorithm()
-        if self.test >= len(data.test_labels):
-            raise ParameterError(f"test = {self.test} must be below {len(data.test_labels)}, the number of test images")
+        for name, limit in (("test", len(data.test_labels) - 1), ("final_test", len(data.test_labels))):
+            if getattr(self, name) > limit:
+                raise ParameterError(f"{name} = {getattr(self, name)} must not exceed {limit}: there are no more test images")
         if self.evaluate_every > self.iterations:
             raise ParameterError(f"evaluate_every = {self.evaluate_every} must not exceed iterations = {self.iterations}")
 
@@ -70,7 +72,7 @@ class Params(Setting):
 
     repeats: Annotated[int, Field(ge=1, le=1000)] = 2
     full_repeats: NotNegativeCount = 0
-    ablation_iterations: NotNegativeCount = 60
+    ablation_iterations: NotNegativeCount = 50
 
     def check(self, data: mnist.MNIST) -> None:
         """Raise when the parameters make no sense, those of the ablation included."""
@@ -91,14 +93,14 @@ class Params(Setting):
         if not self.ablation_iterations:
             return []
         length = {"iterations": self.ablation_iterations, "evaluate_every": self.ablation_iterations}
+        length |= {"final_test": min(self.final_test, ABLATION_TEST)}
         changes = [
             ("as in Fig. 4", {}),
             ("each agent its own start", {"same_start": False}),
-            ("tanh instead of ReLU", {"activation": "tanh"}),
             ("sigmoid instead of ReLU", {"activation": "sigmoid"}),
             ("PyTorch's initial values", {"initialisation": "pytorch"}),
-            ("edge weights 0.05", {"weight": 0.05}),
             ("edge weights 0.2", {"weight": 0.2}),
+            ("d₀ a hundred times larger", {"d_0": 100 * self.d_0, "d_0_slope": 100 * self.d_0_slope}),
             ("λ₀ a hundred times larger", {"lam_0": 100 * self.lam_0}),
         ]
         return [Choice(name, self.at(**length, **change)) for name, change in changes]
@@ -153,7 +155,7 @@ def compute(params: dict, data: str, variant: Variant, repeat: int) -> dict[str,
     """Return one training: `t [times]`, `train` and `test [times, agents]`, `final [agents]`, `diverged`.
 
     Accuracies are shares of images read rightly: `train` of what the agent has collected so far (or of `train_sample` draws of
-    it), `test` of the agent's own test images, `final` of FINAL_TEST test images that are the same for all. `diverged` is the
+    it), `test` of the agent's own test images, `final` of `final_test` test images that all agents share. `diverged` is the
     iteration at which a number ceased to be finite, -1 if none did; the series then end before it, and `final` is NaN. `data`
     is the SHA-256 of the MNIST meant.
     """
@@ -164,15 +166,16 @@ def compute(params: dict, data: str, variant: Variant, repeat: int) -> dict[str,
     training = _Training(setting, repeat, oracle, rows)
     diverged, final = -1, np.full(agents, np.nan)
     try:
-        last = optimizer.run(
-            optimizer.Algorithm1(algorithm.network, algorithm.schedules, quantised=variant == "quantised"),
-            training.gradients,
-            start(setting, repeat, agents),
-            setting.iterations,
-            seed=setting.seed,
-            runs=[repeat],
-            observe=training.look,
-        )
+        with np.errstate(over="ignore", invalid="ignore"):  # numbers that overflow are looked for, not warned of
+            last = optimizer.run(
+                optimizer.Algorithm1(algorithm.network, algorithm.schedules, quantised=variant == "quantised"),
+                training.gradients,
+                start(setting, repeat, agents),
+                setting.iterations,
+                seed=setting.seed,
+                runs=[repeat],
+                observe=training.look,
+            )
         final = training.finish(last)
     except (optimizer.Diverged, ValueError) as error:
         if not any(words in str(error) for words in NOT_FINITE):
@@ -212,7 +215,7 @@ class _Training:
         self.oracle.loss(last.theta, self._own_test)
         self.look(last)
         rows = np.arange(self.rows, len(self.oracle.y))
-        chosen = generator(self.setting.seed, Purpose.SPLIT, self.repeat).permutation(rows)[:FINAL_TEST]
+        chosen = generator(self.setting.seed, Purpose.SPLIT, self.repeat).permutation(rows)[: self.setting.final_test]
         return self.oracle.accuracy(last.theta, chosen)[0]
 
     @property
@@ -259,7 +262,7 @@ class Trainings(NamedTuple):
 
 
 def ablation(params: Params, data: mnist.MNIST) -> pd.DataFrame:
-    """Return short trainings in which one open choice is made otherwise: choice, variant, and the columns of `Trainings.ends`."""
+    """Return short trainings in which one open choice is made otherwise: choice, variant, and what `Trainings.ends` has."""
     params.check(data)
     jobs = [(choice, variant) for choice in params.choices() for variant in VARIANTS]
     pieces = [_shard(choice.setting, data, variant, 0) for choice, variant in jobs]
@@ -282,7 +285,7 @@ def summary(curves: pd.DataFrame) -> pd.DataFrame:
 def paired_difference(ends: pd.DataFrame) -> dict[str, float | int | None]:
     """Return final accuracy, quantised minus unquantised, paired over repeats: mean, 95 % Student interval, repeats.
 
-    Every number is None where there is none: repeats of which one variant diverged have no difference, a single one no interval.
+    Every number is None where there is none: a repeat of which a variant diverged has no difference, a single one no interval.
     """
     wide = ends.pivot_table(index="repeat", columns="variant", values="final", dropna=False).reindex(columns=VARIANTS)
     difference = (wide["quantised"] - wide["unquantised"]).dropna()

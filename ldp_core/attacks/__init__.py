@@ -1,0 +1,1 @@
+"""What an eavesdropper learns: from messages to gradients (`eavesdropper`), from gradients to data (`inversion`)."""

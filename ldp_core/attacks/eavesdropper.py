@@ -1,0 +1,228 @@
+"""From messages to gradients: what somebody who hears every message and knows the protocol makes of them.
+
+The eavesdropper knows the network, the schedules and z, and hears what every agent sends. What agent i *received* it therefore
+knows exactly; only agent i's own state is hidden, behind the quantisation errors of its own messages:
+
+    heard psi_t = psi_t + e_t,    heard theta_t = theta_t + f_t,    E e = E f = 0, all independent given the states.
+
+Agent i's update (eq. (4)), with C = C_ii, R = R_ii, mz = m [z_t^i]_i and the known sums c_t = sum_j C_ij heard psi_t^j and
+r_t = sum_j R_ij heard theta_t^j, gives two measurements of the same gradient:
+
+    A = heard psi_{t+1} - (1 + C) heard psi_t - c_t                                       = lam g + e_{t+1} - (1 + C) e_t
+    B = mz ((1 + R) heard theta_t + r_t - heard theta_{t+1}) - C heard psi_t - c_t
+                                                                  = lam g + mz (1 + R) f_t - mz f_{t+1} - C e_t
+
+The four messages have three unknowns (theta_t, psi_t, g), so every linear unbiased estimate is w A + (1 - w) B, and the best
+one has w = (var B - cov) / (var A + var B - 2 cov) with cov = C (1 + C) var e_t.
+
+Several rounds are the same calculation with more rows. Unknowns: theta_t, psi_t and the gradients g_t ... g_{t+k-1}; the two
+updates make every later state a linear function of these and of known sums; each message is a measurement. **The model of a
+slowly varying gradient** adds the measurements g_{s+1} - g_s = 0 with standard deviation `drift`. Weighted least squares (the
+Kalman smoother of the model, written as one small system) then gives all gradients; the coefficients are the same for all
+coordinates. With drift = 0 the gradient is constant over the rounds, with drift = infinity rounds share nothing but the
+states; the eavesdropper can also estimate the drift from the messages themselves (`estimated_drift`). With two messages this
+is the estimate above, whatever the drift.
+
+Variances of the errors. Over the public dither they are d^2 / 6 exactly. Without it they are a (1 - a) d^2, which depends on
+the hidden position a in the cell: at most d^2 / 4 (`BOUND`). An eavesdropper does better by looking: a coordinate |y| < d is
+sent as level 0 unless its coin says otherwise, which has probability |y| / d >= a (1 - a), so the mean variance over the
+coordinates of a message is at most d^2 times the expected share of non-zero levels. That matters at the start: psi_0 = 0 lies
+on the grid and is sent exactly, and psi_1 = lam g is far below d, so that hardly any coordinate moves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from ldp_core import quantizer
+from ldp_core.optimizer import DPSGD, Algorithm, Algorithm1, Messages, State
+
+BOUND = 1 / 4  # of the variance a (1 - a) of a message, in squared steps
+DITHERED = 1 / 6  # its mean over the public dither
+SMALLEST = 1e-12  # variances below this are taken as this, in squared steps: a weight must be finite
+
+
+class Estimate(NamedTuple):
+    """Gradients at the rounds asked for, `[rounds, runs, agents, dim]`, and their predicted variance per coordinate.
+
+    `variance [rounds, runs, agents]` follows from the variances assumed for the messages (zero where all is sent in the clear).
+    """
+
+    gradient: np.ndarray
+    variance: np.ndarray
+
+
+def gradients(
+    algorithm: Algorithm,
+    messages: Sequence[Messages],
+    *,
+    drift: float | None = np.inf,
+    message_variance: np.ndarray | None = None,
+) -> Estimate:
+    """Return estimates of g_t for every t of consecutive messages but the last.
+
+    D-PSGD and the unquantised twin give the gradients themselves, from any two consecutive messages. For Algorithm 1 it is the
+    best linear unbiased estimate under the model of the module's docstring, from all messages given; `drift` is the standard
+    deviation of g_{s+1} - g_s per coordinate, or None: then it is `estimated_drift`, agent by agent. `message_variance
+    [messages, 2, runs, agents]` are the variances (theta's, psi's) of the messages' errors; by default those of
+    `message_variances`.
+    """
+    times = [message.t for message in messages]
+    if len(times) < 2 or np.any(np.diff(times) != 1):
+        raise ValueError(f"messages are of t = {times}: they must be two or more of consecutive iterations")
+    if drift is not None and not drift >= 0:
+        raise ValueError(f"drift = {drift} must not be negative")
+    if isinstance(algorithm, DPSGD):
+        return _exact([_from_clear_theta(algorithm, *pair) for pair in pairwise(messages)])
+    if not isinstance(algorithm, Algorithm1):
+        raise ValueError(f"algorithm is a {type(algorithm).__name__}: it must be Algorithm1 or DPSGD")
+    if not algorithm.quantised:
+        return _exact([_from_clear_psi(algorithm, *pair) for pair in pairwise(messages)])
+    variance = message_variances(messages) if message_variance is None else np.asarray(message_variance, dtype=np.float64)
+    return _smoothed(algorithm, messages, variance, drift)
+
+
+def message_variances(messages: Sequence[Messages], share: float | None = None) -> np.ndarray:
+    """Return the variances `[messages, 2, runs, agents]` that an eavesdropper assumes of theta's and psi's messages.
+
+    `share` d^2 when it is given (BOUND: the worst case). Otherwise d^2 / 6 with a dither, and without one d^2 times the smaller
+    of 1/4 and the observed share of non-zero levels.
+    """
+    return np.stack([_variances(message, share) for message in messages])
+
+
+def exact_variances(states: Sequence[State], messages: Sequence[Messages]) -> np.ndarray:
+    """Return the true variances a (1 - a) d^2 `[messages, 2, runs, agents, dim]`, given the dither: only we know the states."""
+    found = []
+    for state, message in zip(states, messages, strict=True):
+        step = _steps(message)[:, None]
+        dither = (None, None) if message.dither is None else (message.dither[:, 0], message.dither[:, 1])
+        up = [quantizer.pmf(y, step, u).upper_probability for y, u in zip((state.theta, state.psi), dither, strict=True)]
+        found.append([a * (1.0 - a) * step**2 for a in up])
+    return np.array(found)
+
+
+def coefficients(
+    algorithm: Algorithm1, times: Sequence[int], agent: int, variance: np.ndarray, drift: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return (weights `[rounds, 2 messages]`, covariance `[rounds, rounds]`) of the best estimates of an agent's gradients.
+
+    A gradient is weights . (message - what the known sums contribute to it), theta's messages first, then psi's. `variance
+    [messages, 2]` are those of the messages' errors.
+    """
+    measured = np.concatenate(_design(algorithm, times, agent))
+    rounds, spread = len(times) - 1, np.sqrt(np.concatenate([variance[:, 0], variance[:, 1]]))
+    summed = np.tril(np.ones((rounds, rounds)))  # g_s is the first gradient and all changes up to s
+    if drift == 0:
+        summed = summed[:, :1]
+    system = np.column_stack([measured[:, :2], measured[:, 2:] @ summed]) / spread[:, None]
+    smooth = np.zeros((summed.shape[1] - 1, system.shape[1]))
+    if drift > 0 and np.isfinite(drift):
+        smooth[:, 3:] = np.eye(len(smooth)) / drift
+    system = np.concatenate([system, smooth])
+    scale = np.linalg.norm(system, axis=0)
+    inverse = summed @ (np.linalg.pinv(system / scale) / scale[:, None])[2:]
+    return inverse[:, : len(measured)] / spread, inverse @ inverse.T
+
+
+def _design(algorithm: Algorithm1, times: Sequence[int], agent: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return theta_s and psi_s as linear functions of (theta_t, psi_t, g_t, g_{t+1}, ...), one row per time s."""
+    network, lam = algorithm.network, algorithm.schedules.lam(np.asarray(times))
+    mz = network.agents * network.z(times[-1] + 1)[times, agent]
+    R, C = network.R[agent, agent], network.C[agent, agent]
+    theta, psi = np.eye(2, 1 + len(times))
+    rows = [(theta, psi)]
+    for k in range(len(times) - 1):
+        change = C * psi + lam[k] * np.eye(1 + len(times))[2 + k]
+        theta, psi = (1.0 + R) * theta - change / mz[k], psi + change
+        rows.append((theta, psi))
+    of_theta, of_psi = zip(*rows, strict=True)
+    return np.stack(of_theta), np.stack(of_psi)
+
+
+def _known(algorithm: Algorithm1, messages: Sequence[Messages]) -> tuple[np.ndarray, np.ndarray]:
+    """Return what received messages contribute to theta_s and psi_s, `[messages, runs, agents, dim]`, zero at the first."""
+    network, times = algorithm.network, [message.t for message in messages]
+    mz = network.agents * network.z(times[-1] + 1)
+    R, C = np.diag(network.R)[:, None], np.diag(network.C)[:, None]
+    off_R, off_C = network.R - np.diag(np.diag(network.R)), network.C - np.diag(np.diag(network.C))
+    theta = psi = np.zeros(messages[0].theta.shape)
+    known = [(theta, psi)]
+    for message in messages[:-1]:
+        sent_theta, sent_psi = message.values()
+        change = C * psi + np.matmul(off_C, sent_psi)
+        theta = (1.0 + R) * theta + np.matmul(off_R, sent_theta) - change / mz[message.t][:, None]
+        psi = psi + change
+        known.append((theta, psi))
+    of_theta, of_psi = zip(*known, strict=True)
+    return np.stack(of_theta), np.stack(of_psi)
+
+
+def _smoothed(algorithm: Algorithm1, messages: Sequence[Messages], variance: np.ndarray, drift: float | None) -> Estimate:
+    heard = [np.stack(part) for part in zip(*(message.values() for message in messages), strict=True)]
+    unexplained = np.concatenate([part - known for part, known in zip(heard, _known(algorithm, messages), strict=True)])
+    times, (_, runs, agents, dim) = [message.t for message in messages], heard[0].shape
+    if variance.shape != (len(times), 2, runs, agents):
+        raise ValueError(f"message_variance has shape {variance.shape}, it must be {(len(times), 2, runs, agents)}")
+    gradient, predicted = np.empty((len(times) - 1, runs, agents, dim)), np.empty((len(times) - 1, runs, agents))
+    for run, agent in np.ndindex(runs, agents):
+        floor = SMALLEST * algorithm.schedules.step(times[0])[agent] ** 2
+        own = np.maximum(variance[:, :, run, agent], floor)
+        residual = unexplained[:, run, agent]
+        change = estimated_drift(algorithm, times, agent, own, residual) if drift is None else drift
+        weights, covariance = coefficients(algorithm, times, agent, own, change)
+        gradient[:, run, agent], predicted[:, run, agent] = weights @ residual, np.diagonal(covariance)
+    return Estimate(gradient, predicted)
+
+
+def estimated_drift(
+    algorithm: Algorithm1, times: Sequence[int], agent: int, variance: np.ndarray, unexplained: np.ndarray
+) -> float:
+    """Return how much an agent's gradient seems to change from round to round, root mean square over rounds and coordinates.
+
+    Without any model of the change, the estimates of g_{s+1} - g_s have a mean square of the change's plus a known variance;
+    the difference, where it is positive, is the change's own. `unexplained [2 messages, dim]` are the messages without what the
+    known sums contribute.
+    """
+    if len(times) < 3:
+        return np.inf
+    weights, covariance = coefficients(algorithm, times, agent, variance, np.inf)
+    changes = np.diff(weights, axis=0) @ unexplained
+    steps = np.diff(np.eye(len(times) - 1), axis=0)
+    noise = np.trace(steps @ covariance @ steps.T) / len(steps)
+    return float(np.sqrt(max(0.0, np.mean(changes**2) - noise)))
+
+
+def _variances(message: Messages, share: float | None) -> np.ndarray:
+    levels = np.stack([message.theta, message.psi])
+    if share is None and message.dither is None:
+        shares = np.minimum(BOUND, np.mean(levels != 0, axis=-1))
+    else:
+        shares = np.full(levels.shape[:3], DITHERED if share is None else share)
+    return shares * _steps(message) ** 2
+
+
+def _steps(message: Messages) -> np.ndarray:
+    if message.step is None:
+        raise ValueError(f"message of t = {message.t} holds values, not levels: its errors have no variance")
+    return message.step
+
+
+def _from_clear_theta(algorithm: DPSGD, now: Messages, following: Messages) -> np.ndarray:
+    """Return g_t = (W theta_t - theta_{t+1}) / lam_t."""
+    return (np.matmul(algorithm.W, now.theta) - following.theta) / algorithm.schedules.lam(now.t)
+
+
+def _from_clear_psi(algorithm: Algorithm1, now: Messages, following: Messages) -> np.ndarray:
+    """Return g_t = (psi_{t+1} - (I + C) psi_t) / lam_t."""
+    mixed = now.psi + np.matmul(algorithm.network.C, now.psi)
+    return (following.psi - mixed) / algorithm.schedules.lam(now.t)
+
+
+def _exact(found: list[np.ndarray]) -> Estimate:
+    gradient = np.stack(found)
+    return Estimate(gradient, np.zeros(gradient.shape[:3]))

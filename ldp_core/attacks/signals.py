@@ -1,0 +1,270 @@
+"""From gradients to EEG: gradient inversion (iDLG) of EEGNet for one trial, seen in one or in many states of the model.
+
+The attacker knows gradients g_s = grad loss(theta_s, x, y) of **one** trial x [channels, samples] at known parameters theta_s,
+s = 1 ... S, exactly or with errors, and looks for the trial that explains them:
+
+    minimise over c   sum_s sum_j w_sj (d loss(theta_s, x(c), y) / d theta_j - g_sj)^2  +  prior |c|^2,      x(c) = M c F.
+
+The unknowns are the coefficients c of a band of Fourier functions (F, `fourier`) at every electrode; a band-passed trial lies
+in a slightly wider band up to its cut ends. M may mix electrodes (`Shape`), for an attacker who knows EEG from elsewhere.
+L-BFGS starts from a small random c (`lbfgs`: every trial has a state of its own, so its path does not depend on its
+neighbours). One state gives fewer equations than there are unknowns, many give more: `equations`.
+
+Per-trial gradients at per-trial parameters are one autograd call on batched parameters [trials, states, dim] (`outputs`), in
+EEGNet's own cheap order of operations; a test holds it against `problems.eegnet.EEGNet`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from scipy.fft import next_fast_len
+from torch import nn
+
+from ldp_core.attacks import lbfgs
+from ldp_core.attacks.trials import log_spectrum
+from ldp_core.problems.eegnet import EPS, POOLS, EEGNet, moments
+from ldp_core.problems.parameters import Layout, layout
+from ldp_core.randomness import Purpose, generator
+
+WEIGHTINGS = ("none", "state", "tensor")
+START = 1e-3  # standard deviation of the coefficients at the start, where trials have variance one
+MEMORY = 20  # pairs kept by L-BFGS
+NEGLIGIBLE = 1e-4  # a tensor with a smaller share of a gradient's square counts no more than one with this share
+
+
+class Shape(NamedTuple):
+    """What a trial is made of: x = mixing [channels, channels] @ coefficients [channels, functions] @ functions."""
+
+    mixing: torch.Tensor
+    functions: torch.Tensor
+
+    @property
+    def unknowns(self) -> int:
+        return len(self.mixing) * len(self.functions)
+
+    def signal(self, coefficients: torch.Tensor) -> torch.Tensor:
+        """Return the trials [trials, channels, samples] with these coefficients [trials, unknowns]."""
+        return self.mixing @ (coefficients.view(len(coefficients), len(self.mixing), -1) @ self.functions)
+
+
+class Inverted(NamedTuple):
+    """Reconstructed trials `[trials, channels, samples]`, the loss each ended at, its steps, and whether it diverged."""
+
+    x: np.ndarray
+    value: np.ndarray
+    steps: np.ndarray
+    diverged: np.ndarray
+
+
+class Scores(NamedTuple):
+    """How close reconstructions come, one number per trial.
+
+    Correlation over all channels and samples (each channel of zero mean); |x - original| / |original| after the best scaling;
+    and the mean absolute difference of log10 power in bins of 2 Hz, both at unit variance.
+    """
+
+    correlation: np.ndarray
+    relative_error: np.ndarray
+    spectrum_error: np.ndarray
+
+
+def fourier(channels: int, samples: int, fs: float, band: tuple[float, float] | None) -> Shape:
+    """Return orthonormal cosines and sines of a band in Hz (None: of all frequencies), the same for every electrode."""
+    frequency, t = np.fft.rfftfreq(samples, 1 / fs), np.arange(samples)
+    low, high = (0.0, fs) if band is None else band
+    angles = 2 * np.pi * np.outer(np.flatnonzero((frequency >= low) & (frequency <= high)), t) / samples
+    functions = np.concatenate([np.cos(angles), np.sin(angles)])
+    norm = np.linalg.norm(functions, axis=1)
+    kept = norm > 1e-6  # the sine of frequency zero, and at half the rate
+    if not kept.any():
+        raise ValueError(f"band = {band} holds no Fourier frequency of {samples} samples at {fs} Hz")
+    return Shape(torch.eye(channels), torch.tensor(functions[kept] / norm[kept, None], dtype=torch.float32))
+
+
+def learned(X: np.ndarray, plain: Shape) -> Shape:
+    """Return the shape whose unit Gaussian coefficients have the mean channel covariance and spectrum of trials X.
+
+    An attacker knows these from EEG of its own. `prior` = 1 then is a Gaussian prior (with noise of unit variance).
+    """
+    coefficients = np.asarray(X, dtype=np.float64) @ plain.functions.numpy().T
+    spectrum = np.sqrt((coefficients**2).mean(axis=(0, 1)))
+    whitened = coefficients / spectrum
+    covariance = np.einsum("ncf,ndf->cd", whitened, whitened) / (len(X) * len(spectrum))
+    mixing = torch.tensor(np.linalg.cholesky(covariance), dtype=torch.float32)
+    return Shape(mixing, plain.functions * torch.tensor(spectrum, dtype=torch.float32)[:, None])
+
+
+def equations(network: EEGNet, states: int, shape: Shape) -> tuple[int, int]:
+    """Return (equations, unknowns): the gradient's coordinates in all states, and the coefficients of a trial."""
+    return states * layout(network).dim, shape.unknowns
+
+
+def outputs(network: EEGNet, theta: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    """Return EEGNet's outputs `[trials, states, classes]` of trials x `[trials, channels, samples]` with parameters
+    theta `[trials, states, dim]`, each trial as a batch of its own (its normalisation statistics are those of the trial alone).
+    """
+    own = _views(layout(network), theta)
+    spatial, temporal = own["spatial.weight"][..., 0, :, 0], own["temporal.weight"][..., 0, 0, :]
+    signals = _filtered(network, x, spatial, temporal)
+    if network.batch_norm != "none":
+        scale, shift = _first_norm(network, own, x, temporal)
+        scale, shift = (part.repeat_interleave(network.depth, dim=2) for part in (scale, shift))
+        signals = signals * scale[..., None] + (shift * spatial.sum(-1))[..., None]
+    features = _pooled(_block(network, own, signals, "norm2"), POOLS[0])
+    features = _same(features, own["separable.weight"][..., 0, 0, :])
+    features = torch.matmul(own["pointwise.weight"][..., 0, 0], features)
+    features = _pooled(_block(network, own, features, "norm3"), POOLS[1])
+    return torch.matmul(own["output.weight"], features.flatten(2)[..., None])[..., 0] + own["output.bias"]
+
+
+def trial_gradients(
+    network: EEGNet, theta: torch.Tensor, x: torch.Tensor, labels: torch.Tensor, *, differentiable: bool = False
+) -> torch.Tensor:
+    """Return the gradient of the cross-entropy of every trial at every state `[trials, states, dim]`."""
+    leaf = theta.detach().requires_grad_(True)
+    logits = outputs(network, leaf, x)
+    loss = nn.functional.cross_entropy(logits.flatten(0, 1), labels.repeat_interleave(theta.shape[1]), reduction="sum")
+    return torch.autograd.grad(loss, leaf, create_graph=differentiable)[0]
+
+
+def inferred_labels(network: EEGNet, gradients: np.ndarray) -> np.ndarray:
+    """Return the labels read from gradients `[trials, states, dim]` (iDLG): the output bias with the smallest mean gradient.
+
+    Its gradient is softmax - one-hot, negative at the true class and nowhere else; errors of the gradients can hide that.
+    """
+    where = layout(network)
+    start = sum(where.sizes[: where.names.index("output.bias")])
+    return gradients[..., start : start + network.output.out_features].mean(axis=1).argmin(axis=1)
+
+
+def invert(
+    network: EEGNet,
+    theta: np.ndarray,
+    gradients: np.ndarray,
+    labels: np.ndarray,
+    shape: Shape,
+    *,
+    steps: int,
+    seed: int,
+    numbers: np.ndarray,
+    weighting: str = "none",
+    prior: float = 0.0,
+    dtype: torch.dtype = torch.float32,
+) -> Inverted:
+    """Return the trials that explain gradients `[trials, states, dim]` at parameters theta of the same shape.
+
+    `numbers [trials]` name the trials: the start of each depends on (seed, its number) alone. `weighting` "none" counts all
+    coordinates alike, "state" makes all states count alike, "tensor" all tensors of all states; the whole is divided so that
+    x = 0 has a loss of about one. `prior` weighs |c|^2 / unknowns against it.
+    """
+    parameters, wanted = torch.tensor(theta, dtype=dtype), torch.tensor(gradients, dtype=dtype)
+    targets, weights = torch.tensor(labels, dtype=torch.long), _weights(network, wanted, weighting)
+    shape = Shape(*(part.to(dtype) for part in shape))
+    start = np.stack([generator(seed, Purpose.ATTACK, int(number)).normal(0, START, shape.unknowns) for number in numbers])
+
+    def of(rows) -> lbfgs.Function:
+        return _matching(network, parameters[rows], wanted[rows], targets[rows], weights[rows], shape, prior)
+
+    everything = slice(None)
+    found = lbfgs.minimise(of(everything), torch.tensor(start, dtype=dtype), steps=steps, memory=MEMORY, narrow=of)
+    x = shape.signal(found.x).double().numpy()
+    return Inverted(x, found.value.double().numpy(), found.steps.numpy(), found.diverged.numpy())
+
+
+def scores(x: np.ndarray, original: np.ndarray, fs: float, band: tuple[float, float]) -> Scores:
+    """Return how close reconstructions x come to the originals `[trials, channels, samples]`, trial by trial."""
+    flat = [(part - part.mean(axis=-1, keepdims=True)).reshape(len(part), -1) for part in (x, original)]
+    inner = (flat[0] * flat[1]).sum(axis=1)
+    correlation = inner / np.maximum(np.linalg.norm(flat[0], axis=1) * np.linalg.norm(flat[1], axis=1), 1e-300)
+    error = np.sqrt(np.maximum(0.0, 1.0 - correlation**2))  # |a x - o| / |o| at the best a
+    loud = [part / part.std(axis=(1, 2), keepdims=True).clip(1e-300) for part in (x, original)]
+    difference = log_spectrum(loud[0], fs, band) - log_spectrum(loud[1], fs, band)
+    return Scores(correlation, error, np.abs(difference).mean(axis=1) / np.log(10))
+
+
+def _matching(network, theta, wanted, labels, weights, shape: Shape, prior: float) -> lbfgs.Function:
+    """Return the function (coefficients) -> (losses, gradients) of some trials."""
+
+    def function(coefficients: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        leaf = coefficients.detach().requires_grad_(True)
+        found = trial_gradients(network, theta, shape.signal(leaf), labels, differentiable=True)
+        value = ((found - wanted).square() * weights).sum(dim=(1, 2)) + prior * leaf.square().mean(dim=1)
+        (gradient,) = torch.autograd.grad(value.sum(), leaf)
+        return value.detach(), gradient
+
+    return function
+
+
+def _weights(network: EEGNet, wanted: torch.Tensor, weighting: str) -> torch.Tensor:
+    """Return the weight of every coordinate `[trials, states, dim]`, or what broadcasts to it."""
+    square = wanted.square()
+    if weighting == "none":
+        return 1.0 / square.sum(dim=(1, 2), keepdim=True)
+    if weighting == "state":
+        return 1.0 / square.sum(dim=2, keepdim=True) / wanted.shape[1]
+    if weighting == "tensor":
+        sizes = layout(network).sizes
+        least = NEGLIGIBLE * square.sum(dim=2, keepdim=True)  # a shift in front of a normalisation has no gradient at all
+        pieces = [(1.0 / (piece.sum(dim=2, keepdim=True) + least)).expand_as(piece) for piece in square.split(sizes, dim=2)]
+        return torch.cat(pieces, dim=2) / (len(sizes) * wanted.shape[1])
+    raise ValueError(f"weighting = {weighting!r} must be one of {', '.join(WEIGHTINGS)}")
+
+
+def _views(where: Layout, theta: torch.Tensor) -> dict[str, torch.Tensor]:
+    pieces = zip(where.names, theta.split(where.sizes, dim=-1), where.shapes, strict=True)
+    return {name: piece.reshape(*theta.shape[:2], *size) for name, piece, size in pieces}
+
+
+def _filtered(network: EEGNet, x: torch.Tensor, spatial: torch.Tensor, temporal: torch.Tensor) -> torch.Tensor:
+    """Return w_f * (sum_c s_c x_c) `[trials, states, filters, samples]`: electrodes first, then time, by their spectra."""
+    trials, states, filters, channels = spatial.shape
+    length = next_fast_len(network.samples + network.kernel - 1, real=True)
+    spectrum = torch.view_as_real(torch.fft.rfft(x, length)).reshape(trials, channels, -1)
+    summed = torch.matmul(spatial.reshape(trials, states * filters, channels), spectrum)
+    summed = torch.view_as_complex(summed.view(trials, states, filters, -1, 2))
+    kernels = torch.fft.rfft(temporal.flip(-1), length).repeat_interleave(network.depth, dim=2)
+    start = network.kernel - 1 - (network.kernel - 1) // 2
+    return torch.fft.irfft(summed * kernels, length)[..., start : start + network.samples]
+
+
+def _same(features: torch.Tensor, kernels: torch.Tensor) -> torch.Tensor:
+    """Return the 'same' correlation of features `[..., samples]` with kernels `[..., width]`."""
+    samples, width = features.shape[-1], kernels.shape[-1]
+    length = next_fast_len(samples + width - 1, real=True)
+    start = width - 1 - (width - 1) // 2
+    product = torch.fft.rfft(features, length) * torch.fft.rfft(kernels.flip(-1), length)
+    return torch.fft.irfft(product, length)[..., start : start + samples]
+
+
+def _first_norm(network: EEGNet, own: dict, x: torch.Tensor, temporal: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return scale and shift `[trials, states, F1]` of the normalisation between temporal and spatial filters."""
+    if network.batch_norm == "fixed":
+        mean, variance = network.norm1.running_mean, network.norm1.running_var
+    else:
+        first, second = moments(x, network.kernel)
+        mean = torch.einsum("nsfk,nk->nsf", temporal, first)
+        square = torch.matmul(temporal.flatten(1, 2), second).view_as(temporal)
+        variance = (square * temporal).sum(-1) - mean**2
+    scale = own["norm1.weight"] * torch.rsqrt(variance + EPS)
+    return scale, own["norm1.bias"] - scale * mean
+
+
+def _block(network: EEGNet, own: dict, features: torch.Tensor, name: str) -> torch.Tensor:
+    """Return ELU of the normalised features."""
+    if network.batch_norm == "none":
+        return nn.functional.elu(features)
+    if network.batch_norm == "fixed":
+        layer = getattr(network, name)
+        centred, variance = features - layer.running_mean[:, None], layer.running_var[:, None]
+    else:
+        centred = features - features.mean(-1, keepdim=True)
+        variance = centred.square().mean(-1, keepdim=True)
+    scale = own[f"{name}.weight"][..., None] * torch.rsqrt(variance + EPS)
+    return nn.functional.elu(centred * scale + own[f"{name}.bias"][..., None])
+
+
+def _pooled(features: torch.Tensor, width: int) -> torch.Tensor:
+    return features[..., : features.shape[-1] // width * width].unflatten(-1, (-1, width)).mean(-1)

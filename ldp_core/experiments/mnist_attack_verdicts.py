@@ -1,0 +1,227 @@
+"""Notebook 3: what the attacks say about the paper's claims on the privacy of images and labels, row by row."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from ldp_core.claims import Claim
+from ldp_core.experiments.mnist_attacks import THRESHOLDS, rates, wilson
+
+NOTEBOOK = "03_mnist_idlg"
+PUBLISHED_RATE = 0.88  # of images with a mean square error below 1e-2 by the authors' code: 35 of another 40
+EFFECTIVE = 0.8  # an attack that recovers this share of the images is called effective
+MOST = 0.5  # one that recovers this share can reconstruct
+FAILED = 0.1  # one that recovers at most this share has failed
+BY = ["victim", "sender", "scale", "rounds"]
+CHANCE = 0.1
+
+
+def verdicts(calibration: pd.DataFrame, attacked: pd.DataFrame, later: pd.DataFrame, label_rates: pd.DataFrame) -> list[Claim]:
+    """Return the rows on attacks, from `calibration`, the tables of `reconstructions` and `later`, and `label_rates`."""
+    table = rates(attacked, BY)
+    return [
+        _calibrated(calibration),
+        _recovers_from_dpsgd(table),
+        _fails_under_quantisation(table),
+        _many_rounds(table, attacked["rounds"].max()),
+        _later(later),
+        _irreversible(table),
+        _labels(label_rates),
+        _labels_hidden(label_rates),
+    ]
+
+
+def breaking_scale(table: pd.DataFrame, victim: str, rounds: int) -> tuple[float, float]:
+    """Return (the largest scale of d_0 at which at least half of the images are recovered, the smallest at which none is).
+
+    `table` has the `rates` of `reconstructions`. The first is NaN when there is no such scale, the second infinite.
+    """
+    own = table[(table["victim"] == victim) & (table["sender"] == "quantised") & table["rounds"].isin([1, rounds])]
+    own = own[(own["rounds"] == rounds) | (own["scale"] == 0)]
+    open_, closed = own[own["recovered"] >= 0.5]["scale"], own[own["recovered"] == 0]["scale"]
+    return (float(open_.max()) if len(open_) else float("nan")), (float(closed.min()) if len(closed) else float("inf"))
+
+
+def share(row: pd.Series | dict, name: str = "recovered") -> str:
+    """Return a share with its 95 % interval as text."""
+    return f"{row[name]:.0%} ({row[f'{name}_low']:.0%} to {row[f'{name}_high']:.0%})"
+
+
+def _calibrated(calibration: pd.DataFrame) -> Claim:
+    own = calibration[calibration["method"] == "published"]
+    careful = calibration[calibration["method"] == "line search"]
+    hits = int((own["mse"] < THRESHOLDS[0]).sum())
+    low, high = wilson(hits, len(own))
+    authors = "inside" if low <= PUBLISHED_RATE <= high else "outside"
+    reached = ", ".join(f"{(own['mse'] < threshold).mean():.0%} below {threshold:g}" for threshold in THRESHOLDS)
+    return Claim(
+        key="idlg-calibration",
+        where="section 4.2",
+        words="iDLG ... can accurately reconstruct the original data from the shared gradients or model updates",
+        paper=f"about {PUBLISHED_RATE:.0%} of images below mse {THRESHOLDS[0]:g} and all labels with its authors' code",
+        ours=f"{reached} (95 % interval of the first: {low:.0%} to {high:.0%}); labels {own['right'].mean():.0%}; diverged "
+        f"{own['diverged'].mean():.0%}; with a line search {(careful['mse'] < THRESHOLDS[0]).mean():.0%} are recovered",
+        verdict="holds if" if hits >= MOST * len(own) else "does not hold",
+        condition="the network is smooth and the gradient is that of one image" if hits >= MOST * len(own) else "",
+        reason=f"Our calibration of the attack, on {len(own)} images: LeNet with sigmoids and U(-0.5, 0.5) weights, another "
+        f"one for each image, as published. The authors' rate lies {authors} the interval. Runs that diverge, and those that "
+        "match the gradient with another image, are counted as failures.",
+        notebook=NOTEBOOK,
+        figure="fig5_calibration",
+    )
+
+
+def _row(table: pd.DataFrame, victim: str, sender: str, scale: float, rounds: int) -> pd.Series:
+    found = table[(table[BY] == [victim, sender, scale, rounds]).all(axis=1)]
+    return found.iloc[0]
+
+
+def _recovers_from_dpsgd(table: pd.DataFrame) -> Claim:
+    cnn, lenet = (_row(table, victim, "D-PSGD", 0.0, 1) for victim in ("CNN", "LeNet"))
+    holds = cnn["recovered"] >= EFFECTIVE
+    return Claim(
+        key="attack-on-d-psgd",
+        where="Fig. 5, section 4.2",
+        words="for ... D-PSGD ... the attacker can effectively recover the original training images",
+        paper="pictures",
+        ours=f"the paper's CNN: {share(cnn)} below mse {THRESHOLDS[0]:g}, median ssim {cnn['ssim']:.2f}; LeNet with iDLG: "
+        f"{share(lenet)}; {cnn['images']} images",
+        verdict="holds if" if holds else "does not hold",
+        condition="the activation is a sigmoid, the gradient is that of one image, and the attack goes through the feature map"
+        if holds
+        else "",
+        reason="iDLG itself, and cosine matching, fail on a network with max pooling: another winner in a pool makes the "
+        "matching loss jump. Reading the last convolution's input off its gradient needs no search. With ReLU the same input "
+        "is read, but inverting it gave mean square errors of about 0.02. A batch of 20 images, as the paper trains with, is "
+        "far harder.",
+        notebook=NOTEBOOK,
+        figure="fig5",
+    )
+
+
+def _fails_under_quantisation(table: pd.DataFrame) -> Claim:
+    cnn, lenet = (_row(table, victim, "quantised", 1.0, 1) for victim in ("CNN", "LeNet"))
+    holds = max(cnn["recovered"], lenet["recovered"]) <= FAILED
+    return Claim(
+        key="attack-on-algorithm-1",
+        where="Fig. 5, section 4.2",
+        words="under the proposed algorithm ..., the attacker fails to infer any recognizable patterns",
+        paper="pictures",
+        ours=f"CNN: {share(cnn)} below mse {THRESHOLDS[0]:g}, median mse {cnn['mse']:.3g} (black: {cnn['black']:.2g}), "
+        f"median ssim {cnn['ssim']:.2f}; LeNet: {share(lenet)}, median mse {lenet['mse']:.3g}; {cnn['images']} images each",
+        verdict="holds" if holds else "does not hold",
+        reason="Against the attacks tried here, from the messages of the first round, with the attacker knowing theta. That an "
+        "attack fails is no proof that a better one would.",
+        notebook=NOTEBOOK,
+        figure="fig5",
+    )
+
+
+def _many_rounds(table: pd.DataFrame, rounds: int) -> Claim:
+    cnn, lenet = (_row(table, victim, "quantised", 1.0, rounds) for victim in ("CNN", "LeNet"))
+    holds = max(cnn["recovered"], lenet["recovered"]) <= FAILED
+    return Claim(
+        key="attack-many-rounds",
+        where="section 4.2",
+        words="even after observing many rounds of communication, the attacker remains unable to recover the original images",
+        paper="none",
+        ours=f"{rounds} rounds: CNN {share(cnn)}, LeNet {share(lenet)} below mse {THRESHOLDS[0]:g}; error of the estimated "
+        f"gradient {cnn['error']:.2g} a coordinate (CNN)",
+        verdict="holds" if holds else "does not hold",
+        reason="The eavesdropper smooths over the rounds, with a drift of the gradient that it estimates. It does not match "
+        "several states jointly, which would be stronger.",
+        notebook=NOTEBOOK,
+        figure="fig5_curve",
+    )
+
+
+def _later(later: pd.DataFrame) -> Claim:
+    table = rates(later, ["scale", "t"])
+    quantised, clear = table[table["scale"] == 1.0], table[table["scale"] == 0.0]
+    moments = ", ".join(str(t) for t in quantised["t"])
+    holds = quantised["recovered"].max() <= FAILED
+    return Claim(
+        key="attack-later",
+        where="section 4.2",
+        words="the quantization error accumulates over iterations, so each round ... introduces additional distortion",
+        paper="none",
+        ours=f"at t = {moments}: recovered {', '.join(f'{x:.0%}' for x in quantised['recovered'])} (without quantisation "
+        f"{', '.join(f'{x:.0%}' for x in clear['recovered'])}); error of the estimated gradient "
+        f"{', '.join(f'{x:.2g}' for x in quantised['error'])} a coordinate",
+        verdict="holds" if holds and quantised["error"].is_monotonic_increasing else "does not hold",
+        reason="States of a real training; the attacker is given theta_t. The noise of an estimate is that of two messages "
+        "divided by lam_t: it is smallest at the start, where psi lies on the grid, and then grows slowly as d_t / lam_t does.",
+        notebook=NOTEBOOK,
+        figure="fig5_curve",
+    )
+
+
+def _irreversible(table: pd.DataFrame) -> Claim:
+    rounds = int(table["rounds"].max())
+    found = {(victim, k): breaking_scale(table, victim, k) for victim in ("LeNet", "CNN") for k in (1, rounds)}
+    words = "; ".join(
+        f"{victim}, {k} round{'s' if k > 1 else ''}: half recovered {f'up to {low:g} d_0' if low else 'without quantisation'}, "
+        f"none from {high:g} d_0"
+        for (victim, k), (low, high) in found.items()
+    )
+    worst = max((low for low, _ in found.values() if low == low), default=None)  # None: no attack worked at any step
+    return Claim(
+        key="attack-margin",
+        where="section 4.2",
+        words="the quantization operation ... irreversibly losing the precise information that is critical for reconstruction",
+        paper="d_0 = 1.1 ... 1.5",
+        ours=words,
+        verdict="cannot be checked" if worst is None else "holds if" if worst < 1 else "does not hold",
+        condition=f"d_0 is more than {worst:g} of the paper's" if worst is not None and worst < 1 else "",
+        reason="It is a matter of size, not of discreteness: the same attack on the same messages with smaller steps.",
+        notebook=NOTEBOOK,
+        figure="fig5_curve",
+    )
+
+
+def _label_row(table: pd.DataFrame, sender: str, rounds: int) -> pd.Series:
+    return table[(table["sender"] == sender) & (table["rule"] == "row sums") & (table["rounds"] == rounds)].iloc[0]
+
+
+def _labels(table: pd.DataFrame) -> Claim:
+    first, most = int(table["rounds"].min()), int(table["rounds"].max())
+    one, many = _label_row(table, "quantised", first), _label_row(table, "quantised", most)
+    holds = one["labels_high"] < 2 * CHANCE
+    return Claim(
+        key="labels-not-protected",
+        where="section 4.2",
+        words="it can effectively preserve the local dataset of each agent",
+        paper="none",
+        ours=f"labels read from {first} round: {share(one, 'labels')}; from {most}: {share(many, 'labels')} (chance: 10 %)",
+        verdict="holds" if holds else "does not hold",
+        reason="psi_0 = 0 lies on the grid and is sent exactly, and psi_1 = lam g is far below d: the few coordinates that "
+        "move tell the sign of the gradient. The last layer's row sums add up 256 of them per class.",
+        notebook=NOTEBOOK,
+        figure="fig5_labels",
+    )
+
+
+def _labels_hidden(table: pd.DataFrame) -> Claim:
+    first, most = int(table["rounds"].min()), int(table["rounds"].max())
+    rows = {
+        sender: (_label_row(table, sender, first), _label_row(table, sender, most)) for sender in ("dithered", "random psi_0")
+    }
+    hidden = max(many["labels_high"] for _, many in rows.values()) < 2 * CHANCE
+    words = "; ".join(
+        f"{sender}: {share(one, 'labels')} from {first} round, {share(many, 'labels')} from {most}"
+        for sender, (one, many) in rows.items()
+    )
+    return Claim(
+        key="labels-with-a-dither",
+        where="section 4.2",
+        words="a public dither, or a random psi_0, hides the labels",
+        paper="none",
+        ours=words,
+        verdict="holds" if hidden else "does not hold",
+        reason="Both remove the exact first message, and less is read; but the row sums average 256 noisy numbers a class, and "
+        "that is still far above chance. More rounds add little here: the network learns an agent's one image, and its "
+        "gradient fades while the noise does not.",
+        notebook=NOTEBOOK,
+        figure="fig5_labels",
+        ours_to_prove=True,
+    )
