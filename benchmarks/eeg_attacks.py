@@ -1,0 +1,96 @@
+"""How many trials a minute are inverted: many at once against one at a time, by the same optimiser from the same messages.
+
+    python -m benchmarks.eeg_attacks
+
+Both use `attacks.signals`, one thread. "Plain autograd" is the same attack through `problems.eegnet.EEGNet` itself, one trial
+and one state after the other, as published gradient-inversion code is written. Ratios are of one run.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+import torch
+
+from ldp_core.attacks import lbfgs, signals
+from ldp_core.problems.eegnet import EEGNet
+from ldp_core.problems.eegnet_history import initial_state
+from ldp_core.problems.parameters import layout
+
+CHANNELS, SAMPLES, FS, CLASSES = 22, 160, 80.0, 4
+TRIALS, STATES, STEPS, ALONE = 16, 8, 20, 3  # so many are inverted at once, and so many one at a time
+
+
+def scene():
+    """Return network, parameters, gradients, labels and shape of made-up trials."""
+    network = EEGNet(CHANNELS, SAMPLES, FS, CLASSES)
+    theta = np.stack([initial_state(network, 0.15, seed=0, run=state) for state in range(STATES)])
+    theta = np.repeat(theta[None], TRIALS, axis=0)
+    shape = signals.fourier(CHANNELS, SAMPLES, FS, (6.0, 34.0))
+    random = torch.Generator().manual_seed(0)
+    x, labels = shape.signal(torch.randn(TRIALS, shape.unknowns, generator=random)), np.arange(TRIALS) % CLASSES
+    gradients = signals.trial_gradients(network, torch.tensor(theta, dtype=torch.float32), x, torch.tensor(labels)).numpy()
+    return network, theta, gradients, labels, shape
+
+
+def plain(network: EEGNet, theta: np.ndarray, gradients: np.ndarray, label: int, shape: signals.Shape) -> None:
+    """Invert one trial through the module itself, one state after the other."""
+    where, target = layout(network), torch.tensor([label])
+    wanted = torch.tensor(gradients, dtype=torch.float32)
+    vectors = torch.tensor(theta, dtype=torch.float32)
+
+    def function(coefficients: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        leaf = coefficients.detach().requires_grad_(True)
+        value = torch.zeros(())
+        for vector, goal in zip(vectors, wanted, strict=True):
+            parameters = vector.clone().requires_grad_(True)
+            outputs = torch.func.functional_call(network, where.views(parameters), (shape.signal(leaf),))
+            loss = torch.nn.functional.cross_entropy(outputs, target)
+            (found,) = torch.autograd.grad(loss, parameters, create_graph=True)
+            value = value + (found - goal).square().sum()
+        (gradient,) = torch.autograd.grad(value, leaf)
+        return value.detach()[None], gradient
+
+    start = 1e-3 * torch.randn(1, shape.unknowns, generator=torch.Generator().manual_seed(1))
+    lbfgs.minimise(function, start, steps=STEPS, memory=signals.MEMORY)
+
+
+def per_minute(work: Callable[[], None], trials: int) -> float:
+    start = time.perf_counter()
+    work()
+    return 60 * trials / (time.perf_counter() - start)
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    network, theta, gradients, labels, shape = scene()
+    options = {"steps": STEPS, "seed": 0}
+
+    def together() -> None:
+        signals.invert(network, theta, gradients, labels, shape, numbers=np.arange(TRIALS), **options)
+
+    def alone() -> None:
+        for k in range(ALONE):
+            signals.invert(
+                network, theta[k : k + 1], gradients[k : k + 1], labels[k : k + 1], shape, numbers=np.array([k]), **options
+            )
+
+    def through_the_module() -> None:
+        for k in range(ALONE):
+            plain(network, theta[k], gradients[k], int(labels[k]), shape)
+
+    rates = {
+        f"{TRIALS} trials at once": per_minute(together, TRIALS),
+        "one trial at a time": per_minute(alone, ALONE),
+        "plain autograd, one trial and state at a time": per_minute(through_the_module, ALONE),
+    }
+    print(f"EEGNet, {CHANNELS} channels, {SAMPLES} samples, {STATES} states, {STEPS} steps of L-BFGS, one thread")
+    slowest = min(rates.values())
+    for name, rate in rates.items():
+        print(f"{name:48s} {rate:8.1f} trials a minute  {rate / slowest:6.1f} x")
+
+
+if __name__ == "__main__":
+    main()

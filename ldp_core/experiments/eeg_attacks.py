@@ -1,0 +1,200 @@
+"""Notebook 4: all attacks on EEG (Fig. 7): calibrated without defence, then the same under every one. See `eeg_overheard`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from ldp_core import runs
+from ldp_core.data.eeg import Recordings
+from ldp_core.experiments.eeg_overheard import AGENTS, ATTACKERS, Params, compute, load, network, scene, unknowns
+from ldp_core.experiments.params import ParameterError
+
+__all__ = ["AGENTS", "ATTACKERS", "Attacks", "Params", "Trace"]
+__all__ += ["calibration", "ceiling", "check_trials", "counting", "head_power", "load", "run", "scene", "summary", "trace"]
+
+GROUPS_PER_SHARD = 3  # of five trials each
+SECONDS_SHOWN = 0.5  # of one channel in Fig. 7, as in the paper
+
+
+class Attacks(NamedTuple):
+    """One row per attacked trial and setting, and the reconstruction of each row `[rows, channels, samples]`."""
+
+    table: pd.DataFrame
+    x: np.ndarray
+
+
+def shards(params: Params, data: Recordings) -> list[dict]:
+    """Return the arguments of `compute` for every setting, attacker and block of trials."""
+    return [
+        piece
+        for aligned in params.attack_aligned
+        for defence, factor in params.settings()
+        for attacker in ATTACKERS
+        for piece in _blocks(params, data, aligned, defence, factor, attacker, _states(params, attacker), params.attack_trials)
+    ]
+
+
+def check_trials(params: Params) -> None:
+    """Raise when somebody has fewer trials to attack than are asked for."""
+    trials = scene(params, params.attack_aligned[0])
+    available = len(trials.x) // len(params.subjects)
+    for name in ("attack_trials", "calibration_trials"):
+        wanted = getattr(params, name)
+        if wanted > available:
+            raise ParameterError(f"{name} = {wanted} must not exceed {available}, the trials of a subject that can be attacked")
+
+
+def run(params: Params, data: Recordings, workers: int | None = None) -> Attacks:
+    """Return every attack on every trial. Shows progress, can be interrupted."""
+    params.check()
+    check_trials(params)
+    return _run(params, shards(params, data), params.attack_trials, "attacks on EEG", workers)
+
+
+def calibration(params: Params, data: Recordings) -> Attacks:
+    """Return attacks on D-PSGD and Algorithm 1 by the number of states that the attacker has seen."""
+    params.check()
+    check_trials(params)
+    pieces = [
+        piece
+        for attacker in ATTACKERS[1:]
+        for defence in ("D-PSGD", "quantised")
+        for states in params.calibration_states
+        for piece in _blocks(params, data, False, defence, 1.0, attacker, states, params.calibration_trials)
+    ]
+    return _run(params, pieces, params.calibration_trials, "attacks by number of states")
+
+
+def head_power(params: Params) -> np.ndarray:
+    """Return where the power of every subject lies `[subjects, channels]`: log10, relative to the subject's mean."""
+    trials = scene(params, False)
+    power = np.stack([(trials.known[trials.known_who == person] ** 2).mean(axis=(0, 2)) for person in params.subjects])
+    return np.log10(power) - np.log10(power).mean(axis=1, keepdims=True)
+
+
+class Trace(NamedTuple):
+    """One channel of one attacked trial over half a second: time in seconds, the original, and reconstructions by defence."""
+
+    time: np.ndarray
+    original: np.ndarray
+    found: dict[str, np.ndarray]
+    subject: int
+    channel: str
+    correlation: dict[str, float]  # over the whole trial and all channels
+
+
+def trace(
+    params: Params, attacks: Attacks, data: Recordings, trial: int, attacker: str, defences: Sequence[str], **where
+) -> Trace:
+    """Return half a second from the middle of a trial at one channel (C3 if there is one), reconstructions scaled to fit best.
+
+    `where` names further columns of the table (aligned, factor, states). A reconstruction has no loudness of its own.
+    """
+    table = attacks.table
+    names = data.ch_names
+    channel = names.index("C3") if "C3" in names else 0
+    where = {"aligned": False, "factor": 1.0, "attacker": attacker, "trial": trial} | where
+    trials = scene(params, where["aligned"])
+    original, shown = trials.x[trial], round(SECONDS_SHOWN * trials.fs)
+    start = (original.shape[1] - shown) // 2
+    window = slice(start, start + shown)
+    found, correlation = {}, {}
+    for defence in defences:
+        match = np.logical_and.reduce([table[name] == value for name, value in (where | {"defence": defence}).items()])
+        (row,) = np.flatnonzero(match)
+        x = attacks.x[row].astype(np.float64)
+        found[defence] = (x[channel] * (x * original).sum() / (x * x).sum())[window]
+        correlation[defence] = float(table["correlation"].iloc[row])
+    time = (np.arange(shown) + start) / trials.fs
+    return Trace(time, original[channel][window], found, int(trials.who[trial]), names[channel], correlation)
+
+
+def counting(params: Params, data: Recordings) -> pd.DataFrame:
+    """Return equations against unknowns by number of states: states, equations, unknowns."""
+    from ldp_core.attacks import signals
+
+    trials = scene(params, False, data.provenance.sha256)
+    net, shape = network(params, trials), unknowns(params, trials)
+    rows = [
+        (number, *signals.equations(net, number, shape))
+        for number in sorted({*params.calibration_states, params.attack_models})
+    ]
+    return pd.DataFrame(rows, columns=["states", "equations", "unknowns"])
+
+
+def ceiling(params: Params) -> float:
+    """Return the mean correlation of attacked trials with their own projection on the attacker's band: the best it can do."""
+    from ldp_core.attacks import signals
+
+    trials = scene(params, False)
+    functions = signals.fourier(*trials.x.shape[1:], trials.fs, params.attack_band).functions.numpy()
+    return float(signals.scores(trials.x @ functions.T @ functions, trials.x, trials.fs, params.band).correlation.mean())
+
+
+def summary(attacks: pd.DataFrame) -> pd.DataFrame:
+    """Return means over trials with 95 % intervals (normal): one row per setting, attacker and number of states."""
+    keys = ["aligned", "defence", "factor", "attacker", "states"]
+    measures = ["correlation", "relative_error", "spectrum_error", "label", "diverged", "noise"]
+    grouped = attacks.groupby(keys, sort=False)[measures]
+    table = grouped.mean()
+    half = 1.96 * grouped.std(ddof=1) / np.sqrt(grouped.count())
+    for name in measures[:4]:
+        table[f"{name}_low"], table[f"{name}_high"] = table[name] - half[name], table[name] + half[name]
+    table["trials"] = grouped.size()
+    return table.reset_index()
+
+
+def _states(params: Params, attacker: str) -> int:
+    return {"one round": 1, "one run": params.attack_rounds, "many models": params.attack_models}[attacker]
+
+
+def _blocks(params: Params, data, aligned: bool, defence, factor: float, attacker, states: int, per_subject: int) -> list[dict]:
+    exclude = {
+        "attack_trials",
+        "attack_rounds",
+        "attack_models",
+        "attack_factors",
+        "attack_aligned",
+        "calibration_states",
+        "calibration_trials",
+    }
+    common = {"params": params.model_dump(exclude=exclude, mode="json"), "data": data.provenance.sha256, "aligned": aligned}
+    common |= {"defence": defence, "factor": factor, "attacker": attacker}
+    common["states"] = states
+    groups = -(-per_subject * len(params.subjects) // AGENTS)
+    starts = range(0, groups, GROUPS_PER_SHARD)
+    return [{**common, "first_group": start, "groups": min(GROUPS_PER_SHARD, groups - start)} for start in starts]
+
+
+def _run(params: Params, pieces: list[dict], per_subject: int, description: str, workers: int | None = None) -> Attacks:
+    results = runs.run(compute, pieces, description=description, workers=workers)
+    tables, signals_found = [], []
+    for piece, result in zip(pieces, results, strict=True):
+        rows = np.arange(AGENTS * piece["first_group"], AGENTS * (piece["first_group"] + piece["groups"]))
+        kept = rows < per_subject * len(params.subjects)  # the last group is filled up with trials that come again
+        tables.append(_table(params, piece, rows[kept], {name: array[kept] for name, array in result.items()}))
+        signals_found.append(result["x"][kept])
+    return Attacks(pd.concat(tables, ignore_index=True), np.concatenate(signals_found))
+
+
+def _table(params: Params, piece: dict, rows: np.ndarray, result: dict[str, np.ndarray]) -> pd.DataFrame:
+    from ldp_core.attacks import signals
+
+    trials = scene(params, piece["aligned"])
+    scores = signals.scores(result["x"].astype(np.float64), trials.x[rows], trials.fs, params.band)
+    named = {name: piece[name] for name in ("aligned", "defence", "factor", "attacker", "states")}
+    return pd.DataFrame({
+        **named,
+        "trial": rows,
+        "subject": trials.who[rows],
+        "label": result["guessed"] == trials.y[rows],
+        **scores._asdict(),
+        "value": result["value"],
+        "steps": result["steps"],
+        "diverged": result["diverged"],
+        "noise": result["error"] / result["gradient"],
+    })  # fmt: skip

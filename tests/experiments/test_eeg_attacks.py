@@ -1,0 +1,202 @@
+"""Attacks on EEG training: what is overheard, that nothing leaks from the attacked half, and what is made of the tables."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from ldp_core.data import eeg, synthetic_eeg
+from ldp_core.data.eeg import Recordings
+from ldp_core.experiments import eeg_attacks, eeg_budget, eeg_identity, eeg_identity_verdicts, eeg_overheard
+from ldp_core.experiments.params import ParameterError
+
+PEOPLE = (1, 2, 3, 4, 5)
+PARAMS = eeg_overheard.Params(
+    data="synthetic", subjects=PEOPLE, attack_trials=1, attack_rounds=2, attack_models=2, attack_steps=2
+)
+
+
+@pytest.fixture(scope="module")
+def recordings() -> Recordings:
+    """Five people, sixteen trials of one second each, in place of the whole stand-in."""
+    whole = eeg._synthetic(PEOPLE, 0)
+    rows = np.r_[0:8, -8:0]
+    cut = [replace(subject, X=subject.X[:, :, :250], window=(0.0, 1.0)).select(rows) for subject in whole.subjects]
+    return replace(whole, subjects=tuple(subject.band_passed(8.0, 30.0) for subject in cut))
+
+
+@pytest.fixture(autouse=True)
+def loaded(recordings, monkeypatch):
+    monkeypatch.setattr(eeg_overheard, "_load", lambda *arguments: recordings)
+    eeg_overheard._scene.cache_clear()
+    yield
+    eeg_overheard._scene.cache_clear()
+
+
+def overheard(defence: str, attacker: str, states: int = 2, groups: int = 1, factor: float = 1.0):
+    trials = eeg_overheard.scene(PARAMS, False)
+    rows = np.tile(np.arange(eeg_overheard.AGENTS), groups)  # every group the same trials
+    return eeg_overheard.overhear(PARAMS, trials, trials.x[rows], trials.y[rows], 0, defence, factor, attacker, states)
+
+
+@pytest.mark.parametrize("defence", ["D-PSGD", "unquantised"])
+@pytest.mark.parametrize("attacker", eeg_overheard.ATTACKERS)
+def test_without_a_quantizer_the_gradients_are_heard_exactly(defence, attacker):
+    heard = overheard(defence, attacker)
+    assert heard.theta.shape == heard.estimate.shape == heard.truth.shape
+    assert heard.theta.shape[:2] == (eeg_overheard.AGENTS, 1 if attacker == "one round" else 2)
+    np.testing.assert_allclose(heard.estimate, heard.truth, atol=1e-6)
+
+
+def test_many_models_are_different_and_the_same_for_all_trials():
+    heard = overheard("D-PSGD", "many models", states=3)
+    assert np.ptp(heard.theta, axis=0).max() == 0
+    assert np.abs(np.diff(heard.theta, axis=1)).max(axis=2).min() > 0.01
+
+
+@pytest.mark.parametrize("defence", ["quantised", "random start", "dithered"])
+def test_groups_share_no_coin_and_smaller_steps_hear_more(defence):
+    heard = overheard(defence, "one round", groups=2)
+    error = (heard.estimate - heard.truth)[:, 0]
+    assert np.abs(np.corrcoef(error[:5].ravel(), error[5:].ravel())[0, 1]) < 0.2  # 7,000 numbers: 0.2 is 16 deviations
+    fine = overheard(defence, "one round", groups=2, factor=0.01)
+    assert np.std(fine.estimate - fine.truth) < 0.2 * np.std(error)
+
+
+def test_psi_0_on_the_grid_gives_more_away_than_a_random_one():
+    errors = {
+        name: np.std(h.estimate - h.truth) for name in ("quantised", "random start") for h in [overheard(name, "one round")]
+    }
+    assert errors["quantised"] < 0.5 * errors["random start"]
+
+
+@pytest.mark.parametrize("aligned", [False, True])
+def test_the_known_half_does_not_depend_on_the_attacked_one(aligned, recordings, monkeypatch):
+    before = eeg_overheard.scene(PARAMS, aligned)
+    changed = [replace(s, X=np.where((s.session == 1)[:, None, None], 3 * s.X[:, ::-1], s.X)) for s in recordings.subjects]
+    monkeypatch.setattr(eeg_overheard, "_load", lambda *arguments: replace(recordings, subjects=tuple(changed)))
+    eeg_overheard._scene.cache_clear()
+    after = eeg_overheard.scene(PARAMS, aligned)
+    np.testing.assert_array_equal(before.known, after.known)
+    assert np.abs(before.x - after.x).max() > 0.1
+
+
+def test_five_trials_in_a_row_are_of_five_people():
+    trials = eeg_overheard.scene(PARAMS, False)
+    assert all(len(set(trials.who[start : start + 5])) == 5 for start in range(0, len(trials.who), 5))
+    assert len(trials.x) == 8 * len(PEOPLE)
+
+
+def test_a_block_is_the_same_whatever_is_computed_beside_it(recordings):
+    common = eeg_attacks._blocks(PARAMS, recordings, False, "quantised", 1.0, "many models", 2, 2)[0] | {"groups": 2}
+    both, second = eeg_overheard.compute(**common), eeg_overheard.compute(**common | {"first_group": 1, "groups": 1})
+    np.testing.assert_allclose(both["error"][5:], second["error"], rtol=1e-6)
+    np.testing.assert_array_equal(both["guessed"][5:], second["guessed"])
+    np.testing.assert_allclose(both["x"][5:], second["x"], atol=1e-2 * np.abs(second["x"]).max())
+
+
+def test_other_recordings_are_refused():
+    with pytest.raises(ValueError, match="the recordings here have SHA-256"):
+        eeg_overheard.scene(PARAMS, False, "0" * 64)
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        ({"attack_band": (10.0, 34.0)}, r"attack_band = \[10.0, 34.0\] must hold band = \[8.0, 30.0\]"),
+        ({"attack_fs": 40.0}, r"attack_band = .* end below attack_fs / 2 = 20 Hz"),
+        ({"attack_aligned": ()}, r"attack_aligned = \[\] must name at least one"),
+        ({"attack_models": 0}, "attack_models = 0 is wrong"),
+        ({"attack_shape": "magic"}, "attack_shape = 'magic' is wrong"),
+        ({"identity_classifiers": ("oracle",)}, "identity_classifiers holds 'oracle'"),
+        ({"nu": 0.4}, r"nu = 0.4 must lie in \(1/2, 1\)"),
+    ],
+)
+def test_nonsense_stops_with_one_sentence(values, sentence):
+    with pytest.raises(ParameterError, match=sentence):
+        eeg_identity.Params(**values).check()
+
+
+def test_a_data_point_must_arrive_before_the_budget_ends():
+    with pytest.raises(ParameterError, match="budget_arrivals holds 9, which must be below"):
+        eeg_budget.Params(budget_iterations=10, budget_arrivals=(9,)).check()
+
+
+def test_too_many_trials_are_refused(recordings):
+    with pytest.raises(ParameterError, match="attack_trials = 9 must not exceed 8"):
+        eeg_attacks.run(PARAMS.model_copy(update={"attack_trials": 9}), recordings)
+
+
+def summary(**correlations: float) -> pd.DataFrame:
+    """Return a made-up summary in which every attacker reaches the same correlation under a defence."""
+    rows = []
+    for defence, correlation in correlations.items():
+        for attacker in eeg_overheard.ATTACKERS:
+            near = {f"correlation{end}": correlation + shift for end, shift in (("", 0), ("_low", -0.01), ("_high", 0.01))}
+            row = {"defence": defence.replace("_", " ").replace("D PSGD", "D-PSGD"), "attacker": attacker, "states": 8}
+            rows.append(row | near | {"aligned": False, "factor": 1.0, "label": 0.3, "label_low": 0.2})
+    return pd.DataFrame(rows)
+
+
+def identified(**shares: float) -> pd.DataFrame:
+    rows = [
+        {
+            "defence": name.replace("_", " ").replace("D PSGD", "D-PSGD"),
+            "rate": share,
+            "low": share - 0.05,
+            "high": share + 0.05,
+        }
+        for name, share in shares.items()
+    ]
+    named = {"classifier": "log-spectrum", "aligned": False, "factor": 1.0, "attacker": "many models", "trials": 90}
+    return pd.DataFrame(rows).assign(**named).assign(hits=lambda table: (table["rate"] * 90).round())
+
+
+def test_verdicts_follow_the_numbers_both_ways():
+    safe = summary(D_PSGD=0.95, quantised=0.05, random_start=0.04, dithered=0.03)
+    rates = identified(raw=0.9, D_PSGD=0.76, quantised=0.12, random_start=0.1, dithered=0.1)
+    rows = {row.key: row for row in eeg_identity_verdicts.verdicts(safe, safe, rates, rates, 1 / 9)}
+    assert rows["fig7-clear"].verdict == "holds if"
+    assert rows["fig7-quantised"].verdict == "holds"
+    assert rows["reidentification-rates"].verdict == "holds"
+    assert rows["identity-protected"].verdict == "holds"
+    assert rows["eeg-labels"].verdict == "holds"
+    assert rows["ours-eeg-margin"].verdict == "holds"
+    leaky = summary(D_PSGD=0.5, quantised=0.6, random_start=0.04, dithered=0.03)
+    told = identified(raw=0.9, D_PSGD=0.5, quantised=0.6, random_start=0.1, dithered=0.1)
+    rows = {row.key: row for row in eeg_identity_verdicts.verdicts(leaky, leaky, told, told, 1 / 9)}
+    assert rows["fig7-clear"].verdict == "does not hold"
+    assert rows["fig7-quantised"].verdict == "holds if"
+    assert "not on the grid" in rows["fig7-quantised"].condition
+    assert rows["reidentification-rates"].verdict == "does not hold"
+    assert rows["identity-protected"].sentence == "holds if not run as: quantised"
+
+
+def test_the_logarithm_of_gradients_averages_noise_away_where_states_agree():
+    random = np.random.default_rng(0)
+    truth = np.exp(random.normal(size=(4, 1, 50)))
+    noisy = truth + random.normal(size=(4, 400, 50))
+    found = eeg_identity.log_gradient(noisy)[:, :50]
+    assert np.abs(found - np.log(truth[:, 0])).mean() < 0.1
+
+
+def test_turning_wide_features_onto_their_axes_changes_no_probability():
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    from ldp_core.attacks.identity import INVERSE_PENALTY
+
+    random = np.random.default_rng(0)
+    x, who = random.normal(size=(30, 200)), np.arange(30) % 3
+    plain = make_pipeline(StandardScaler(), LogisticRegression(C=INVERSE_PENALTY, max_iter=5000, tol=1e-8)).fit(x, who)
+    turned = eeg_identity.wide_regression().set_params(logisticregression__tol=1e-8).fit(x, who)
+    new = random.normal(size=(10, 200))
+    np.testing.assert_allclose(turned.predict_proba(new), plain.predict_proba(new), atol=1e-5)
+
+
+def test_stand_in_people_have_two_sessions():
+    assert len(np.unique(synthetic_eeg.generate(0, (1,))[0].session)) == 2
