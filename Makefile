@@ -3,14 +3,17 @@ PYTHON ?= python3
 PROFILE ?= default
 NB ?=
 SEED ?=
+UPDATE ?=
 RUN := $(if $(filter Windows_NT,$(OS)),.venv/Scripts/python,.venv/bin/python) -m ldp_core
 
-.PHONY: help setup figures test lab bench data
+.PHONY: help setup figures report verify test lab bench data
 .DEFAULT_GOAL := help
 
 help:
 	@echo 'make figures   execute all notebooks and write figures/   [PROFILE=smoke|default|paper] [NB=01] [SEED=0]'
 	@echo 'make test      run the whole test suite'
+	@echo 'make report    write figures/report.html and the tables of the README from what is in figures/'
+	@echo 'make verify    run the smoke profile from nothing and compare every number with a reference   [NB=01] [UPDATE=1]'
 	@echo 'make lab       open JupyterLab on this machine only'
 	@echo 'make bench     measure speed, as ratios within one run'
 	@echo 'make data      download the official data sets into data/cache; without it stand-ins are used where LDP_DATA has none'
@@ -22,6 +25,12 @@ setup:
 
 figures: setup
 	@$(RUN) figures --profile '$(PROFILE)' $(if $(NB),--nb '$(NB)') $(if $(SEED),--seed '$(SEED)')
+
+report: setup
+	@$(RUN) report
+
+verify: setup
+	@$(RUN) verify $(if $(NB),--nb '$(NB)') $(if $(UPDATE),--update)
 
 test: setup
 	@$(RUN) test

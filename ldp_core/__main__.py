@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import runpy
-import secrets
 import sys
 from pathlib import Path
 
@@ -31,11 +30,18 @@ def _parser() -> argparse.ArgumentParser:
     figures.add_argument("--seed", default=None, help="a whole number; the profile's own by default")
     figures.add_argument("--output", type=Path, default=ROOT / "figures", help="where the figures go")
     figures.set_defaults(command=_figures)
+    report = commands.add_parser("report", help="write figures/report.html and the README's tables from what is in figures/")
+    report.add_argument("--output", type=Path, default=ROOT / "figures", help="the folder of the figures")
+    report.set_defaults(command=_report)
+    verify = commands.add_parser("verify", help="run the smoke profile from nothing and compare its numbers with the reference")
+    verify.add_argument("--nb", default=None, help="one notebook, by the beginning of its name: 03")
+    verify.add_argument("--update", action="store_true", help="write the reference instead")
+    verify.set_defaults(command=_verify)
     test = commands.add_parser("test", help="run the test suite")
     test.add_argument("rest", nargs=argparse.REMAINDER, help="passed on to pytest; nothing: everything, on all cores")
     test.set_defaults(command=_test)
     lab = commands.add_parser("lab", help="open JupyterLab on this machine only, with a token")
-    lab.add_argument("--port", type=int, default=8888)
+    lab.add_argument("--port", type=_port, default=8888, help="0: any free one")
     lab.set_defaults(command=_lab)
     data = commands.add_parser("data", help="download the official data sets into data/cache")
     data.set_defaults(command=_data)
@@ -50,9 +56,35 @@ def _figures(options: argparse.Namespace) -> int:
     from ldp_core import batch
 
     try:
-        return batch.run(options.profile, options.nb, options.seed, options.output)
+        ended = batch.run(options.profile, options.nb, options.seed, options.output)
     except batch.BatchError as error:
         print(f"figures: {error}", file=sys.stderr)
+        return 2
+    return _report(options) or ended
+
+
+def _report(options: argparse.Namespace) -> int:
+    from ldp_core import report
+
+    if not any(options.output.glob("*.json")):
+        print(f"report: {options.output} holds no results", file=sys.stderr)
+        return 1
+    try:
+        written = report.build(options.output.resolve(), ROOT)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        print(f"report: a file in {options.output} cannot be used: {' '.join(str(error).split())}", file=sys.stderr)
+        return 1
+    print(f"report: {next(os.path.relpath(path) for path in written if path.name == 'report.html')}")
+    return 0
+
+
+def _verify(options: argparse.Namespace) -> int:
+    from ldp_core import batch, verify
+
+    try:
+        return verify.run(options.nb, options.update)
+    except batch.BatchError as error:
+        print(f"verify: {error}", file=sys.stderr)
         return 2
 
 
@@ -67,8 +99,7 @@ def _test(options: argparse.Namespace) -> int:
 def _lab(options: argparse.Namespace) -> int:
     from jupyterlab.labapp import LabApp
 
-    token = secrets.token_hex(24)
-    settings = ["--ServerApp.ip=127.0.0.1", f"--ServerApp.port={options.port}", f"--IdentityProvider.token={token}"]
+    settings = ["--ServerApp.ip=127.0.0.1", f"--ServerApp.port={options.port}"]  # Jupyter makes the token, and prints it
     LabApp.launch_instance([*settings, f"--ServerApp.root_dir={ROOT}", *(["--allow-root"] if _is_root() else [])])
     return 0
 
@@ -79,15 +110,24 @@ def _data(options: argparse.Namespace) -> int:
     return data.main(["--download"])
 
 
+def _port(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text) < 2**16):
+        raise argparse.ArgumentTypeError(f"{text!r} must be a whole number below {2**16}")
+    return int(text)
+
+
 def _is_root() -> bool:
     return hasattr(os, "geteuid") and os.geteuid() == 0
 
 
 def _bench(options: argparse.Namespace) -> int:
-    for path in sorted((ROOT / "benchmarks").glob("[a-z]*.py")):
-        if options.only in path.stem:
-            print(f"== {path.stem}", flush=True)
-            runpy.run_path(str(path))["main"](quick=options.quick)
+    chosen = [path for path in sorted((ROOT / "benchmarks").glob("[a-z]*.py")) if options.only in path.stem]
+    if not chosen:
+        print(f"bench: no benchmark has {options.only!r} in its name", file=sys.stderr)
+        return 2
+    for path in chosen:
+        print(f"== {path.stem}", flush=True)
+        runpy.run_path(str(path))["main"](quick=options.quick)
     return 0
 
 

@@ -6,7 +6,10 @@ one that fails is kept apart, names its cell, and does not stop the others.
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import re
 import sys
 import time
 from collections.abc import Iterable
@@ -20,6 +23,7 @@ from papermill.exceptions import PapermillExecutionError
 from traitlets.config import Config
 
 from ldp_core import environment
+from ldp_core.report import provenance
 
 ROOT = Path(environment.ROOT)
 NOTEBOOKS, PROFILES, CACHE = ROOT / "notebooks", ROOT / "notebooks" / "profiles", ROOT / "data" / "cache"
@@ -41,6 +45,8 @@ class Outcome:
     seconds: float = 0.0
     figures: list[str] = field(default_factory=list)
     data: list[str] = field(default_factory=list)
+    shards: int = 0
+    reused: int = 0
     failure: str = ""
 
 
@@ -62,13 +68,15 @@ def profile(name: str) -> dict[str, dict]:
     if name not in known:
         raise BatchError(f"PROFILE = {name!r} must be one of {', '.join(known)}")
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
-    except yaml.YAMLError as error:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise BatchError(f"{path.relative_to(ROOT)} is not YAML: {' '.join(str(error).split())}") from None
+    if not content or not isinstance(content, dict):
+        raise BatchError(f"{path.relative_to(ROOT)} must hold notebooks and their parameters, and holds {content!r}")
     for notebook, parameters in content.items():
         if not (NOTEBOOKS / f"{notebook}.ipynb").exists():
             raise BatchError(f"profile {name}: {notebook} is not a notebook")
-        if not isinstance(parameters or {}, dict):
+        if parameters is not None and not isinstance(parameters, dict):
             raise BatchError(f"profile {name}: {notebook} must hold parameters, name: value")
     return {notebook: parameters or {} for notebook, parameters in content.items()}
 
@@ -94,6 +102,8 @@ def run(
     profile_name: str = "default", number: str | None = None, seed: str | int | None = None, output: Path = ROOT / "figures"
 ) -> int:
     """Execute the notebooks, print a table of what came of each, and return 0 when all went well."""
+    if output.exists() and not output.is_dir():
+        raise BatchError(f"OUTPUT = {str(output)!r} must be a folder")
     chosen = [(path, parameters(path, profile_name, seed, output)) for path in notebooks(number)]
     outcomes = [_execute(path, values, output) for path, values in chosen]
     print(_table(outcomes))
@@ -108,7 +118,8 @@ def _seed(seed: str | int) -> int:
 
 def _execute(path: Path, values: dict, output: Path) -> Outcome:
     """Execute one notebook; a failure is part of the outcome, not an exception."""
-    outcome, working = Outcome(path.stem), CACHE / "notebooks" / path.name
+    outcome, failed = Outcome(path.stem), CACHE / "notebooks" / path.name
+    working = failed.with_name(f".{path.stem}.{os.getpid()}.ipynb")  # two runs at the same time do not share it
     working.parent.mkdir(parents=True, exist_ok=True)
     before = _records(output)
     print(f"{path.stem}: running at profile {values['profile']}", flush=True)
@@ -124,7 +135,9 @@ def _execute(path: Path, values: dict, output: Path) -> Outcome:
             execution_timeout=CELL_SECONDS.get(values["profile"]),
             config=ENCRYPTED,
         )
-        _publish(working, output / "notebooks" / path.name)
+        outcome.shards, outcome.reused = _publish(working, output / "notebooks" / path.name)
+        outcome.seconds = time.monotonic() - start
+        _keep_record(path, values, outcome, output)
     except PapermillExecutionError as error:
         outcome.failure = f"cell {error.cell_index} (In [{error.exec_count}]): {error.ename}: {error.evalue}"
     except Exception as error:  # a dead kernel, a full disk: whatever it is, the other notebooks go on
@@ -134,12 +147,28 @@ def _execute(path: Path, values: dict, output: Path) -> Outcome:
     outcome.figures = sorted(json.loads(text)["figure"] for _, text in written)
     outcome.data = sorted({f"{data['kind']}: {data['name']}" for _, text in written for data in json.loads(text)["data"]})
     if outcome.failure:
+        with contextlib.suppress(FileNotFoundError):  # it may not have got anywhere
+            working.replace(failed)
         print(
-            f"{path.stem}: FAILED in {outcome.failure}\n  as far as it got: {working.relative_to(ROOT)}",
+            f"{path.stem}: FAILED in {outcome.failure}\n  as far as it got: {os.path.relpath(failed)}",
             file=sys.stderr,
             flush=True,
         )
     return outcome
+
+
+def _keep_record(path: Path, values: dict, outcome: Outcome, output: Path) -> None:
+    """Write down how this notebook was run, for the report."""
+    seed = values.get("seed", papermill.inspect_notebook(str(path)).get("seed", {}).get("default"))
+    entry = provenance.record(
+        ROOT,
+        profile=values["profile"],
+        seed=None if seed is None else int(seed),
+        seconds=outcome.seconds,
+        shards=outcome.shards,
+        reused=outcome.reused,
+    )
+    provenance.keep(output, path.stem, entry)
 
 
 def _records(output: Path) -> dict[str, tuple[int, str]]:
@@ -147,9 +176,13 @@ def _records(output: Path) -> dict[str, tuple[int, str]]:
     return {path.name: (path.stat().st_mtime_ns, path.read_text(encoding="utf-8")) for path in output.glob("fig*.json")}
 
 
-def _publish(working: Path, place: Path) -> None:
-    """Move an executed notebook to its place without what changes from run to run: times, progress bars, process numbers."""
+def _publish(working: Path, place: Path) -> tuple[int, int]:
+    """Move an executed notebook to its place without what changes from run to run: times, progress bars, process numbers.
+
+    Returns what the progress bars knew: how many shards there were, and how many of them had been computed before.
+    """
     notebook = nbformat.read(working, as_version=4)
+    counted = _count_shards(notebook)
     notebook.metadata.pop("papermill", None)
     notebook.metadata.pop("widgets", None)
     for cell in notebook.cells:
@@ -160,12 +193,24 @@ def _publish(working: Path, place: Path) -> None:
     place.parent.mkdir(parents=True, exist_ok=True)
     nbformat.write(notebook, working)
     working.replace(place)
+    return counted
+
+
+def _count_shards(notebook) -> tuple[int, int]:
+    """Return shards and reused shards, from the progress bars as they stood when they appeared."""
+    shown = [_shown(output) for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
+    starts = [re.search(r"%\|[^|]*\| (\d+)/(\d+) \[.*shard", text) for text in shown if "%|" in text]
+    return sum(int(start[2]) for start in starts if start), sum(int(start[1]) for start in starts if start)
 
 
 def _is_progress(output) -> bool:
     """Return whether an output is a progress bar, drawn as a widget or as text."""
-    shown = output.get("data", {}).get("text/plain", "") if "data" in output else output.get("text", "")
-    return "%|" in shown
+    return "%|" in _shown(output)
+
+
+def _shown(output) -> str:
+    """Return an output as text."""
+    return output.get("data", {}).get("text/plain", "") if "data" in output else output.get("text", "")
 
 
 def _table(outcomes: Iterable[Outcome]) -> str:

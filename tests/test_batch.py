@@ -10,8 +10,9 @@ import nbformat
 import pytest
 import yaml
 
-from ldp_core import batch, environment
+from ldp_core import batch, environment, verify
 from ldp_core.batch import BatchError
+from ldp_core.report import provenance
 
 ROOT = Path(environment.ROOT)
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
@@ -58,6 +59,8 @@ def test_profile_seed_and_output_reach_the_notebook(house, capsys):
         and "real: Numbers" in table[2]
     )
     assert nbformat.read(house / "out" / "notebooks" / "01_good.ipynb", 4).cells[0].metadata.get("papermill") is None
+    record = provenance.load(house / "out")["01_good"]
+    assert (record["profile"], record["seed"], record["commit"]) == ("smoke", 7, "") and record["seconds"] > 0
 
 
 def test_a_failing_notebook_names_its_cell_and_spares_the_others(house, capsys):
@@ -68,6 +71,7 @@ def test_a_failing_notebook_names_its_cell_and_spares_the_others(house, capsys):
     assert not (house / "out" / "notebooks" / "01_good.ipynb").exists()
     assert (house / "out" / "notebooks" / "02_other.ipynb").exists() and (house / "out" / "fig2.json").exists()
     assert "FAILED" in captured.out
+    assert set(provenance.load(house / "out")) == {"02_other"}
 
 
 def test_a_failure_leaves_the_earlier_result(house):
@@ -83,6 +87,22 @@ def test_a_dead_kernel_is_a_failure_of_its_notebook_only(house, capsys):
     assert batch.run("smoke", output=house / "out") == 1
     assert "01_good: FAILED in DeadKernelError" in capsys.readouterr().err
     assert (house / "out" / "fig2.json").exists()
+
+
+def test_progress_bars_are_counted_and_left_out(house):
+    bars = [
+        "Fig. 2:  40%|████      | 4/10 [00:00<?, ?shard/s]",
+        "runs:   0%|          | 0/3 [00:00<?, ?shard/s]",
+        "99%| | 1/2 [it]",
+    ]
+    write_notebook(
+        house / "nb" / "01_good.ipynb", *(f"import sys; print({bar!r}, file=sys.stderr)" for bar in bars), "print('kept')"
+    )
+    assert batch.run("smoke", number="01", output=house / "out") == 0
+    record = provenance.load(house / "out")["01_good"]
+    assert (record["shards"], record["reused"]) == (13, 4)
+    outputs = [cell.outputs for cell in nbformat.read(house / "out" / "notebooks" / "01_good.ipynb", 4).cells]
+    assert [output["text"] for shown in outputs for output in shown] == ["kept\n"]
 
 
 WRONG = {
@@ -171,6 +191,17 @@ def test_every_figure_has_its_three_files_and_its_data(smoke):
         assert record.with_suffix(".svg").exists() and record.with_suffix(".png").exists()
         assert content["data"] and all(data["sha256"] for data in content["data"])
         assert content["params"]["profile"] == "smoke"
+
+
+def test_smoke_numbers_are_those_of_the_reference(smoke):
+    """What `make verify` compares, without its scratch folder; notebooks that used other data are left out."""
+    measured, reference = verify.collect(smoke), verify.load()
+    for notebook in reference:
+        figures = reference[notebook]["figures"]
+        if all(
+            figures[name]["data"] == entry["data"] for name, entry in measured[notebook]["figures"].items() if name in figures
+        ):
+            assert not list(verify.differences(notebook, measured[notebook], reference[notebook]))
 
 
 def test_executed_notebooks_reproduce_cell_by_cell(smoke, tmp_path):
