@@ -41,7 +41,7 @@ class Params(BaseParams):
     promise_targets: Annotated[tuple[Delta, ...], Field(min_length=1)] = (0.05, 0.1, 0.25)
     samples: Count = 2
     test: Count = 2000
-    audit_samples: Annotated[int, Field(ge=100)] = 100_000
+    promise_audit_samples: Annotated[int, Field(ge=100)] = 100_000
     audit_iterations: Count = 100
 
     def judged(self) -> list[int]:
@@ -238,14 +238,14 @@ def attacked(params: dict, data: str, schedules: dict, agent: int, modification:
         for h in (train[0, agent][None, None], changed)
     ]
     step = np.repeat(algorithm.schedules.step(np.arange(iterations))[:, agent], 2 * features.dim)
-    lower = _audit(*both, step, settings.audit_samples, settings.seed)
+    lower = _audit(*both, step, settings.promise_audit_samples, settings.seed)
     return {"lower": np.array(lower), "paper": found.budget.paper[-1, :1], "product": found.budget.product[-1, :1]}
 
 
 def audits(params: Params, table: mushrooms.Mushrooms, chosen: dict[float, Plan]) -> pd.DataFrame:
     """Return the audited lower bound on delta per target, for the agent whose certificate is largest."""
     own = params.model_dump(
-        include={"seed", "weight", "promise_warm_up", "samples", "audit_samples", "audit_iterations"}, mode="json"
+        include={"seed", "weight", "promise_warm_up", "samples", "promise_audit_samples", "audit_iterations"}, mode="json"
     )
     pieces = [
         {

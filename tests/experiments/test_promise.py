@@ -13,7 +13,7 @@ from ldp_core.experiments import promise, promise_verdicts
 from ldp_core.experiments.params import ParameterError
 
 SMALL = promise.Params(promise_runs=2, promise_iterations=30, promise_warm_up=50, promise_targets=(0.25,), test=100,
-                       audit_iterations=5, audit_samples=2000)  # fmt: skip
+                       audit_iterations=5, promise_audit_samples=2000)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,7 @@ def test_the_attack_stays_below_the_certificate_and_finds_what_is_there(data, ch
     (found,) = chosen.values()
     result = promise.attacked(
         SMALL.model_dump(
-            include={"seed", "weight", "promise_warm_up", "samples", "audit_samples", "audit_iterations"}, mode="json"
+            include={"seed", "weight", "promise_warm_up", "samples", "promise_audit_samples", "audit_iterations"}, mode="json"
         ),
         data.provenance.sha256,
         promise._as_dict(found.schedules),

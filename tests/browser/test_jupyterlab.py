@@ -1,0 +1,112 @@
+"""A reader opens notebook 1 in JupyterLab, runs it to the end and moves a slider."""
+
+import contextlib
+import re
+import shutil
+import tempfile
+import time
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import nbformat
+import pytest
+
+from ldp_core import batch
+from tests.browser import lab
+
+NOTEBOOK = "01_convergence"
+RUN_SECONDS, REDRAW_SECONDS = 300, 60  # a busy machine gets its time; what it took is printed
+PICTURE = ".widget-interact .widget-output img"
+
+
+@pytest.fixture
+def smoke_copy():
+    """Return a copy of the notebook with the smallest numbers written into its parameters cell, where the server finds it."""
+    notebook = nbformat.read(batch.NOTEBOOKS / f"{NOTEBOOK}.ipynb", 4)
+    cell = next(cell for cell in notebook.cells if "parameters" in cell.metadata.get("tags", []))
+    for name, value in batch.profile("smoke")[NOTEBOOK].items():
+        cell.source, found = re.subn(rf"(?m)^({name}: \w+ = )[^#\n]*", rf"\g<1>{value!r}  ", cell.source)
+        assert found == 1, name
+    batch.CACHE.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix="browser-", dir=batch.CACHE))
+    nbformat.write(notebook, folder / f"{NOTEBOOK}.ipynb")
+    yield folder / f"{NOTEBOOK}.ipynb"
+    shutil.rmtree(folder)
+
+
+def test_notebook_one_runs_to_the_end_and_its_slider_redraws_the_figure(chromium, smoke_copy, tmp_path):
+    with lab.serve(tmp_path) as server:
+        page = chromium.new_page(viewport={"width": 1400, "height": 1000})
+        asked = []
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto(server.url(f"lab/tree/{smoke_copy.relative_to(lab.ROOT)}"))
+        run_all(page, server)
+        check_executed(saved(page, smoke_copy))
+        seconds = [press(page, key) for key in ("ArrowRight", "ArrowRight", "ArrowLeft")]
+        print(f"a slider change redraws the figure in {', '.join(f'{s:.2f}' for s in seconds)} s")
+        page.close()
+        assert {urlsplit(url).hostname for url in asked if url.startswith("http")} == {"127.0.0.1"}
+        assert server.stop() == 0
+        assert not server.left_over()
+
+
+def run_all(page, server: lab.Server) -> None:
+    """Choose Run All Cells in the menu once the page is connected to its kernel, and wait for the last cell's number."""
+    page.wait_for_selector(".jp-NotebookPanel .jp-CodeCell", timeout=1000 * RUN_SECONDS)
+    wait(
+        page,
+        RUN_SECONDS,
+        lambda: [(k["execution_state"], k["connections"]) for k in server.get("api/kernels")] == [("idle", 1)],
+    )
+    page.wait_for_timeout(1000)  # what is run while the page still greets its kernel is dropped
+    page.get_by_role("menuitem", name="Run", exact=True).click()
+    page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
+    last = page.locator(".jp-CodeCell .jp-InputArea-prompt").last
+    wait(page, RUN_SECONDS, lambda: re.fullmatch(r"\[\d+\]:", last.inner_text()))
+
+
+def wait(page, seconds: float, true) -> None:
+    """Wait until `true()` is, while the page goes on."""
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline, f"not within {seconds} s"
+        page.wait_for_timeout(200)
+
+
+def saved(page, path: Path):
+    """Press Ctrl-S and return the notebook from the disk, once it is there whole."""
+    page.keyboard.press("Control+s")
+    wait(page, REDRAW_SECONDS, lambda: code_cells(path) and code_cells(path)[-1].execution_count)
+    return code_cells(path)
+
+
+def code_cells(path: Path) -> list:
+    """Return the code cells of a notebook, or none of one that is half written."""
+    with contextlib.suppress(nbformat.reader.NotJSONError):
+        return [cell for cell in nbformat.read(path, 4).cells if cell.cell_type == "code"]
+    return []
+
+
+def check_executed(cells: list) -> None:
+    """Every code cell ran once, in order, without an error; the figures are there."""
+    assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1))
+    outputs = [output for cell in cells for output in cell.outputs]
+    assert not [output.evalue for output in outputs if output.output_type == "error"]
+    assert sum("image/png" in output.get("data", {}) for output in outputs) >= 5
+
+
+def press(page, key: str) -> float:
+    """Press an arrow key on the first slider; return the seconds until number and picture are others."""
+    picture, readout = page.locator(PICTURE).first, page.locator(".widget-interact .widget-readout").first
+    handle = page.locator(".widget-interact .noUi-handle").first
+    handle.scroll_into_view_if_needed()
+    before, number = picture.get_attribute("src"), readout.inner_text()
+    handle.focus()
+    start = time.perf_counter()
+    page.keyboard.press(key)
+    redrawn = "([selector, before]) => { const img = document.querySelector(selector); return img && img.src !== before }"
+    page.wait_for_function(redrawn, arg=[PICTURE, before], timeout=1000 * REDRAW_SECONDS)
+    seconds = time.perf_counter() - start
+    assert readout.inner_text() != number
+    assert picture.evaluate("img => img.decode().then(() => img.naturalWidth)") > 300
+    return seconds

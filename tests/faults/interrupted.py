@@ -1,0 +1,119 @@
+"""Notebook 1, cell by cell, in processes that are killed: `python -m tests.faults.interrupted FOLDER KILLS`.
+
+The parent imports everything once and computes nothing; each attempt is a fork of it, in a group of its own, that executes
+the notebook's cells as a kernel would. It is killed at a random moment and started again, until it was killed often enough.
+"""
+
+import contextlib
+import json
+import math
+import os
+import random
+import signal
+import sys
+import time
+from pathlib import Path
+
+import matplotlib as mpl
+import nbformat
+import psutil
+
+from ldp_core import batch, figures, network, runs
+from ldp_core.experiments import convergence, convergence_verdicts, rates, sweeps  # noqa: F401
+from ldp_core.runs import fingerprint
+
+NOTEBOOK = "01_convergence"
+LEFT_OUT = ("figures.rates(", "figures.limits(", "figures.explore(", "figures.quantiser(", "figures.fig1(")  # mere drawing
+SMALLER = {"runs": 4, "iterations": 40, "rate_iterations": 100}
+SEED, SHARE = 20261116, 0.65  # kills fall into this share of an undisturbed run's time: a resumed one is even shorter
+
+
+def cells() -> list[str]:
+    """Return what is executed: the notebook's code, with the smoke profile and less in place of its parameters."""
+    code = [cell for cell in nbformat.read(batch.NOTEBOOKS / f"{NOTEBOOK}.ipynb", 4).cells if cell.cell_type == "code"]
+    kept = [cell.source for cell in code if not any(words in cell.source for words in LEFT_OUT)]
+    values = {**batch.profile("smoke")[NOTEBOOK], **SMALLER, "profile": "smoke"}
+    return [kept[0], *(f"{name} = {value!r}" for name, value in values.items()), *kept[1:]]
+
+
+def warm_up() -> None:
+    """Do once what every attempt would begin with: read the code's fingerprints, find the fonts."""
+    mpl.use("agg")
+    for function in (convergence.compute, rates.compute):
+        fingerprint.of(function)
+    figures.style()
+    figures.fig1(network.paper()).savefig(os.devnull, format="png")
+
+
+def attempt(sources: list[str], folder: Path) -> int:
+    """Start the notebook in a fork with its own cache and output in `folder`; return the process number."""
+    process = os.fork()
+    if process:
+        with contextlib.suppress(PermissionError):  # it was faster
+            os.setpgid(process, process)
+        return process
+    code = 1
+    try:
+        os.setpgid(0, 0)
+        if hasattr(os, "sched_setaffinity"):
+            os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # one core: shards run in this process
+        os.environ["LDP_CACHE"] = str(folder / "cache")
+        names = {}
+        for source in [sources[0], f"output = {str(folder / 'out')!r}", *sources[1:]]:
+            exec(source, names)
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def finish(process: int, within: float = math.inf) -> float:
+    """Return the processor time after which a process ended well, or 0 when it used up the time given and was killed.
+
+    Its own clock, not the wall's: on a busy machine the same kills fall at the same stages of the work.
+    """
+    clock = psutil.Process(process)
+    while True:
+        used = clock.cpu_times().user + clock.cpu_times().system
+        ended, status = os.waitpid(process, os.WNOHANG)
+        if ended:
+            assert status == 0, f"an attempt that nobody disturbed failed: {status}"
+            return used
+        if used >= within:
+            os.killpg(process, signal.SIGKILL)
+            os.waitpid(process, 0)
+            return 0.0
+        time.sleep(0.005)
+
+
+def main(folder: Path, wanted: int) -> dict:
+    """Make the artefacts once undisturbed and once with `wanted` kills and a damaged cache on the way; return what happened."""
+    warm_up()
+    sources, chance = cells(), random.Random(SEED)
+    undisturbed, disturbed = folder / "undisturbed", folder / "disturbed"
+    seconds, kept = finish(attempt(sources, undisturbed)), []
+    while len(kept) < wanted:
+        if finish(attempt(sources, disturbed), chance.uniform(0, SHARE * seconds)):
+            for path in results(disturbed):
+                path.unlink()  # it got through: there must be something left to interrupt
+        else:
+            kept.append(len(results(disturbed)))
+    damage(results(disturbed))
+    finish(attempt(sources, disturbed))
+    return {"seconds": seconds, "shards at each kill": kept, "shards": len(results(disturbed))}
+
+
+def damage(paths: list[Path]) -> None:
+    """Truncate, change or empty what is in the cache, a file each in turn: none of it may be believed."""
+    for number, path in enumerate(sorted(paths)):
+        content = path.read_bytes()
+        changed = (content[:-7], content[:200] + bytes([content[200] ^ 1]) + content[201:], b"")[number % 3]
+        path.write_bytes(changed)
+
+
+def results(folder: Path) -> list[Path]:
+    """Return the finished shards."""
+    return list(runs.ResultStore(folder / "cache" / "results").folder.rglob("*.result"))
+
+
+if __name__ == "__main__":
+    print(json.dumps(main(Path(sys.argv[1]), int(sys.argv[2]))))
