@@ -248,7 +248,7 @@ def _first_norm(network: EEGNet, own: dict, x: torch.Tensor, temporal: torch.Ten
         mean = torch.einsum("nsfk,nk->nsf", temporal, first)
         square = torch.matmul(temporal.flatten(1, 2), second).view_as(temporal)
         variance = (square * temporal).sum(-1) - mean**2
-    scale = own["norm1.weight"] * torch.rsqrt(variance + EPS)
+    scale = own["norm1.weight"] * torch.rsqrt(variance + EPS)  # type: ignore[operator, arg-type]  # buffers are tensors
     return scale, own["norm1.bias"] - scale * mean
 
 

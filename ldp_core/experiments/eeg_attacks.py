@@ -98,7 +98,7 @@ def trace(
     names = data.ch_names
     channel = names.index("C3") if "C3" in names else 0
     where = {"aligned": False, "factor": 1.0, "attacker": attacker, "trial": trial} | where
-    trials = scene(params, where["aligned"])
+    trials = scene(params, bool(where["aligned"]))
     original, shown = trials.x[trial], round(SECONDS_SHOWN * trials.fs)
     start = (original.shape[1] - shown) // 2
     window = slice(start, start + shown)
@@ -131,8 +131,10 @@ def ceiling(params: Params) -> float:
     from ldp_core.attacks import signals
 
     trials = scene(params, False)
-    functions = signals.fourier(*trials.x.shape[1:], trials.fs, params.attack_band).functions.numpy()
-    return float(signals.scores(trials.x @ functions.T @ functions, trials.x, trials.fs, params.band).correlation.mean())
+    channels, samples = trials.x.shape[1:]
+    functions = signals.fourier(channels, samples, trials.fs, _pair(params.attack_band)).functions.numpy()
+    projected = trials.x @ functions.T @ functions
+    return float(signals.scores(projected, trials.x, trials.fs, _pair(params.band)).correlation.mean())
 
 
 def summary(attacks: pd.DataFrame) -> pd.DataFrame:
@@ -146,6 +148,10 @@ def summary(attacks: pd.DataFrame) -> pd.DataFrame:
         table[f"{name}_low"], table[f"{name}_high"] = table[name] - half[name], table[name] + half[name]
     table["trials"] = grouped.size()
     return table.reset_index()
+
+
+def _pair(band: Sequence[float]) -> tuple[float, float]:
+    return band[0], band[1]
 
 
 def _states(params: Params, attacker: str) -> int:
@@ -185,7 +191,7 @@ def _table(params: Params, piece: dict, rows: np.ndarray, result: dict[str, np.n
     from ldp_core.attacks import signals
 
     trials = scene(params, piece["aligned"])
-    scores = signals.scores(result["x"].astype(np.float64), trials.x[rows], trials.fs, params.band)
+    scores = signals.scores(result["x"].astype(np.float64), trials.x[rows], trials.fs, _pair(params.band))
     named = {name: piece[name] for name in ("aligned", "defence", "factor", "attacker", "states")}
     return pd.DataFrame({
         **named,

@@ -81,7 +81,7 @@ def compute(params: dict, data: str, test: int, agent: int, k: int) -> dict[str,
         seed=settings.seed,
         confidence=CONFIDENCE,
     )
-    exact = np.array([float(part[0, 0]) for part in spent.total_variation[:3]])
+    exact = np.array([float(part[0, 0, 0]) for part in (spent.exact or ())[:3]])  # at the last time, of epsilon = 0
     return {"paper": spent.paper[:, 0], "sum": spent.sum[:, 0], "product": spent.product[:, 0], "exact": exact}
 
 

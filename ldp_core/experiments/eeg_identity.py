@@ -59,7 +59,9 @@ def compute(params: dict, data: str, aligned: bool, kind: str) -> dict[str, np.n
     torch.set_num_threads(1)
     settings = Params(**params)
     trials = eeg_attacks.scene(settings, aligned, data)
-    fitted = classifier(kind, trials.fs, settings.band, settings.seed).fit(trials.known, trials.known_who)
+    fitted = classifier(kind, trials.fs, (settings.band[0], settings.band[1]), settings.seed).fit(
+        trials.known, trials.known_who
+    )
     with contextlib.redirect_stderr(io.StringIO()):  # they are finished already: no second progress bar
         attacks = eeg_attacks.run(settings.attack_params(), eeg_attacks.load(settings), workers=1)
     rows = np.flatnonzero(attacks.table["aligned"] == aligned)
@@ -72,8 +74,8 @@ def run(params: Params, data: Recordings, attacks: Attacks) -> pd.DataFrame:
     The rows with defence "raw" are the attacked trials themselves, all of them. `attacks` are those of `eeg_attacks.run`.
     """
     params.check()
-    common = {"params": params.model_dump(mode="json", exclude={"identity_known", "identity_trials", "identity_states"})}
-    common["data"] = data.provenance.sha256
+    exclude = {"identity_known", "identity_trials", "identity_states"}
+    common: dict = {"params": params.model_dump(mode="json", exclude=exclude), "data": data.provenance.sha256}
     pieces = [
         {**common, "aligned": aligned, "kind": kind}
         for aligned in params.attack_aligned
@@ -128,7 +130,7 @@ def straight(params: Params, data: Recordings) -> pd.DataFrame:
     }
     exclude |= {"attack_weighting", "attack_labels", "calibration_states", "calibration_trials"}
     exclude |= {"identity_classifiers", "identity_states"}
-    common = {"params": params.model_dump(mode="json", exclude=exclude), "data": data.provenance.sha256}
+    common: dict = {"params": params.model_dump(mode="json", exclude=exclude), "data": data.provenance.sha256}
     pieces = [
         {**common, "aligned": aligned, "defence": defence, "factor": 1.0, "attacker": attacker, "states": states}
         for aligned in params.attack_aligned
@@ -217,7 +219,7 @@ def _estimates(
 def _observed(params: Params) -> list[tuple[str, int]]:
     """Return (attacker, states): one state is "one round"; more are rounds of one run, or models."""
     several = [states for states in params.identity_states if states > 1]
-    first = [(ATTACKERS[0], 1)] if 1 in params.identity_states else []
+    first: list[tuple[str, int]] = [(ATTACKERS[0], 1)] if 1 in params.identity_states else []
     return first + [(attacker, states) for attacker in ATTACKERS[1:] for states in several]
 
 

@@ -171,7 +171,7 @@ def unknowns(params: Params, trials: Scene):
     """Return the attacker's idea of a trial: coefficients in its band, in the shape of the EEG it knows, if `attack_shape`."""
     from ldp_core.attacks import signals
 
-    plain = signals.fourier(*trials.x.shape[1:], trials.fs, params.attack_band)
+    plain = signals.fourier(*trials.x.shape[1:], trials.fs, params.attack_band)  # type: ignore[call-arg]  # of two sizes
     return plain if params.attack_shape == "plain" else signals.learned(trials.known, plain)
 
 

@@ -90,10 +90,10 @@ def fig7(traces: Mapping[str, Sequence], caption: str) -> Figure:
         row[0].set_ylabel("signal (scaled)")
     for axes in panels[-1]:
         axes.set_xlabel("time (s)")
-    handles = {}
+    handles: dict = {}
     for axes in panels.flat:
         handles |= dict(zip(*axes.get_legend_handles_labels()[::-1], strict=True))
-    figure.legend(handles.values(), handles.keys(), loc="outside upper center", ncols=3, fontsize="small")
+    figure.legend(list(handles.values()), list(handles), loc="outside upper center", ncols=3, fontsize="small")
     _caption(figure, caption)
     return figure
 

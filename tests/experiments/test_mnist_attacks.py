@@ -146,8 +146,9 @@ def attacked(recovered_at_one=0.0):
     )
 
 
-def calibrated():
-    rows = [(method, 1e-6 if k < 22 else 1e3, k >= 22, True) for method in mnist_attacks.METHODS for k in range(25)]
+def calibrated(published=22):
+    hits = {method: published if method == "published" else 22 for method in mnist_attacks.METHODS}
+    rows = [(method, 1e-6 if k < hits[method] else 1e3, k >= hits[method], True) for method in hits for k in range(25)]
     return pd.DataFrame(rows, columns=["method", "mse", "diverged", "right"])
 
 
@@ -169,7 +170,7 @@ def during():
 
 def test_verdicts_follow_the_numbers():
     by_key = {c.key: c for c in mnist_attack_verdicts.verdicts(calibrated(), attacked(), during(), read_out())}
-    assert by_key["idlg-calibration"].verdict == "holds if" and "88% below 0.01" in by_key["idlg-calibration"].ours
+    assert by_key["idlg-calibration"].verdict == "holds" and "88% below 0.01" in by_key["idlg-calibration"].ours
     assert by_key["attack-on-d-psgd"].verdict == "holds if" and "sigmoid" in by_key["attack-on-d-psgd"].condition
     assert by_key["attack-on-algorithm-1"].verdict == by_key["attack-many-rounds"].verdict == "holds"
     assert "half recovered up to 0.01 d_0, none from 0.1 d_0" in by_key["attack-margin"].ours
@@ -180,6 +181,8 @@ def test_verdicts_follow_the_numbers():
 
 
 def test_verdicts_turn_when_the_numbers_do():
+    (few,) = [c for c in mnist_attack_verdicts.verdicts(calibrated(12), attacked(), during(), read_out()) if "calib" in c.key]
+    assert few.sentence == "holds if its optimiser is given a line search"
     by_key = {c.key: c for c in mnist_attack_verdicts.verdicts(calibrated(), attacked(0.9), during(), read_out(0.0))}
     assert by_key["attack-on-algorithm-1"].verdict == by_key["attack-margin"].verdict == "does not hold"
     assert by_key["labels-with-a-dither"].verdict == "holds"
