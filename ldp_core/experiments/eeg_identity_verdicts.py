@@ -11,6 +11,9 @@ from ldp_core.experiments.eeg_identity import PAPER_RATES
 NOTEBOOK = "04_eeg_reidentification"
 RESTORED = 0.85  # a mean correlation above this is called restored: the eye sees the same curve
 HIDDEN = 0.3  # one below this is called hidden
+FEWEST = 27  # trials behind a rate of re-identification, below which nothing is said
+TOO_WEAK = "Without defence this attack does not restore trials at these sizes, so its failure says nothing."
+TOO_FEW = "Too few trials at these sizes to say."
 
 
 def verdicts(
@@ -25,7 +28,7 @@ def verdicts(
         _restored(summary),
         _hidden(summary, seen),
         _labels(summary),
-        _rates(rates, chance),
+        _rates(summary, rates, chance),
         _identity(rates, straight, chance),
         _margin(summary),
     ]
@@ -39,22 +42,27 @@ def extra(budget: pd.DataFrame, members: pd.DataFrame, rates: pd.DataFrame, sess
     return [_delta(budget), _members(members), _alignment(rates, sessions)]
 
 
+def _calibrated(summary: pd.DataFrame) -> bool:
+    """Return whether the attack works without defence: only then does its failure under one mean something."""
+    return _pick(summary, defence="D-PSGD")["correlation"].max() >= RESTORED
+
+
 def _restored(summary: pd.DataFrame) -> Claim:
     clear = _pick(summary, defence="D-PSGD").set_index("attacker")
-    best = clear["correlation"].max()
+    works, best = _calibrated(summary), clear["correlation"].max()
     return Claim(
         key="fig7-clear",
         where="Section 4.3, Fig. 7",
         words="without a privacy protection mechanism, EEG data for training by using D-PSGD can be effectively restored",
         paper="shown on one channel, 0.5 s",
         ours="mean correlation over all channels: " + "; ".join(f"{name} {_mean(row)}" for name, row in clear.iterrows()),
-        verdict="holds if" if best >= RESTORED else "does not hold",
-        condition="the gradient is that of one trial and the attacker knows how EEG looks" if best >= RESTORED else "",
+        verdict="holds if" if works else "cannot be checked",
+        condition="the gradient is that of one trial and the attacker knows how EEG looks" if works else "",
         reason=f"An agent with a single trial is attacked. The best attacker reaches {best:.2f}; a gradient over twenty trials "
-        "has twenty times the unknowns.",
+        "has twenty times the unknowns." if works else TOO_WEAK,
         notebook=NOTEBOOK,
         figure="fig7",
-    )
+    )  # fmt: skip
 
 
 def _hidden(summary: pd.DataFrame, seen: pd.DataFrame) -> Claim:
@@ -63,7 +71,12 @@ def _hidden(summary: pd.DataFrame, seen: pd.DataFrame) -> Claim:
     worst = {name: part["correlation"].max() for name, part in own.items()}
     leaks = max(worst["quantised"], most["correlation"]) >= HIDDEN
     safe = max(worst["random start"], worst["dithered"]) < HIDDEN
-    verdict = "holds" if not leaks and safe else "holds if" if safe else "does not hold"
+    verdict = "cannot be checked" if not _calibrated(summary) else "holds" if not leaks and safe else "holds if"
+    verdict = "does not hold" if verdict == "holds if" and not safe else verdict
+    reason = (
+        "psi_0 = 0 is sent exactly, and psi_1 = lam g is so small beside d that few coordinates move: the first message is far "
+    )
+    reason += "less noisy than d says, and restarts add up."
     return Claim(
         key="fig7-quantised",
         where="Section 4.3, Fig. 7",
@@ -73,41 +86,42 @@ def _hidden(summary: pd.DataFrame, seen: pd.DataFrame) -> Claim:
         f"random psi_0: at most {worst['random start']:.2f}; public dither: at most {worst['dithered']:.2f}",
         verdict=verdict,
         condition="psi_0 is not on the grid (random psi_0, or a public dither)" if verdict == "holds if" else "",
-        reason="psi_0 = 0 is sent exactly, and psi_1 = lam g is so small beside d that few coordinates move: the first message "
-        "is far less noisy than d says, and restarts add up." if leaks else "No attacker comes near.",
+        reason=TOO_WEAK if verdict == "cannot be checked" else reason if leaks else "No attacker comes near.",
         notebook=NOTEBOOK,
         figure="fig7_states",
-    )  # fmt: skip
+    )
 
 
 def _labels(summary: pd.DataFrame) -> Claim:
-    own = {
-        name: _pick(summary, defence=name).set_index("attacker")["label"] for name in ("quantised", "random start", "dithered")
-    }
-    found = max(labels.max() for labels in own.values())
+    names = ("quantised", "random start", "dithered")
+    own = {name: _pick(summary, defence=name).set_index("attacker") for name in names}
+    told, hidden = (op(part[f"label_{end}"].max() for part in own.values()) for op, end in ((max, "low"), (max, "high")))
+    shares = {name: ", ".join(f"{who} {share:.0%}" for who, share in part["label"].items()) for name, part in own.items()}
+    verdict = "does not hold" if told > 0.5 else "holds" if hidden <= 0.5 else "cannot be checked"
     return Claim(
         key="eeg-labels",
         where="Section 4.3",
         words="it can effectively protect each agent's local dataset",
         paper="-",
-        ours="label of the trial read from the output bias's gradient: "
-        + "; ".join(
-            f"{name}: " + ", ".join(f"{who} {share:.0%}" for who, share in labels.items()) for name, labels in own.items()
-        ),
-        verdict="does not hold" if found > 0.5 else "holds",
-        reason="Which movement was imagined is told: the label's own coordinates are few and large, and averaging over states "
-        "brings them out of any of these noises."
-        if found > 0.5
-        else "Labels are not found more often than half the time.",
+        ours="label read from the output bias's gradient: " + "; ".join(f"{name}: {shares[name]}" for name in names),
+        verdict=verdict,
+        reason={
+            "does not hold": "Which movement was imagined is told: the label's own coordinates are few and large, and "
+            "averaging over states brings them out of the noise.",
+            "holds": "Labels are not found more often than half the time.",
+            "cannot be checked": TOO_FEW,
+        }[verdict],
         notebook=NOTEBOOK,
         figure="fig7",
-    )
+    )  # fmt: skip
 
 
-def _rates(rates: pd.DataFrame, chance: float) -> Claim:
+def _rates(summary: pd.DataFrame, rates: pd.DataFrame, chance: float) -> Claim:
     clear, ours = (_best(_pick(rates, defence=name)) for name in ("D-PSGD", "quantised"))
     before, after = PAPER_RATES["raw or D-PSGD"], PAPER_RATES["Algorithm 1"]
     as_claimed = clear["high"] >= before and ours["low"] <= after
+    remains = _above_chance(_pick(rates, defence="quantised"), chance)
+    known = _calibrated(summary) and clear["trials"] >= FEWEST
     return Claim(
         key="reidentification-rates",
         where="Section 4.3",
@@ -115,19 +129,24 @@ def _rates(rates: pd.DataFrame, chance: float) -> Claim:
         paper=f"{before:.1%} -> {after:.1%} (chance {chance:.1%})",
         ours=f"{_share(clear)} ({clear['classifier']}, {clear['attacker']}) -> {_share(ours)} ({ours['classifier']}, "
         f"{ours['attacker']}), the best of all classifiers and attackers each",
-        verdict="holds" if as_claimed else "does not hold",
+        verdict="cannot be checked" if not known else "holds" if as_claimed else "does not hold",
         reason="Which classifier, which attacker and whose trials is not said in the paper; "
         + ("ours agree with both numbers." if as_claimed else "with the strongest of ours the numbers differ.")
-        + (" What remains is above chance." if ours["low"] > chance else " What remains is not above chance."),
+        + f" What remains is {'' if remains else 'not '}above chance (5 % level, corrected for the attackers tried)."
+        if known
+        else TOO_FEW if _calibrated(summary) else TOO_WEAK,
         notebook=NOTEBOOK,
         figure="fig7_identity",
-    )
+    )  # fmt: skip
 
 
 def _identity(rates: pd.DataFrame, straight: pd.DataFrame, chance: float) -> Claim:
     names = ("quantised", "random start", "dithered")
     tables = {name: [_pick(rates, defence=name), _pick(straight, defence=name)] for name in names}
     told = [name for name, both in tables.items() if any(_above_chance(table, chance) for table in both)]
+    known = all(table["trials"].min() >= FEWEST for both in tables.values() for table in both)
+    failed = "does not hold" if len(told) == len(names) else "holds if"
+    verdict = "cannot be checked" if not known else failed if told else "holds"
     words = ["; ".join(f"{name} {_share(_best(both[part]))}" for name, both in tables.items()) for part in (0, 1)]
     return Claim(
         key="identity-protected",
@@ -135,8 +154,8 @@ def _identity(rates: pd.DataFrame, straight: pd.DataFrame, chance: float) -> Cla
         words="thereby successfully protect the subject's identity information",
         paper=f"{PAPER_RATES['Algorithm 1']:.1%}",
         ours=f"best of all attackers, from reconstructions: {words[0]}; straight from gradient estimates: {words[1]}",
-        verdict="holds" if not told else "does not hold" if len(told) == len(names) else "holds if",
-        condition="" if not told or len(told) == len(names) else f"not run as: {', '.join(told)}",
+        verdict=verdict,
+        condition=f"not run as: {', '.join(told)}" if verdict == "holds if" else "",
         reason=f"Chance is {chance:.1%}. A defence fails here when its best attacker is above chance at the 5 % level, "
         "corrected for the number of attackers tried (Bonferroni). They are told the model's states; better ones may exist.",
         notebook=NOTEBOOK,

@@ -137,7 +137,7 @@ def summary(**correlations: float) -> pd.DataFrame:
         for attacker in eeg_overheard.ATTACKERS:
             near = {f"correlation{end}": correlation + shift for end, shift in (("", 0), ("_low", -0.01), ("_high", 0.01))}
             row = {"defence": defence.replace("_", " ").replace("D PSGD", "D-PSGD"), "attacker": attacker, "states": 8}
-            rows.append(row | near | {"aligned": False, "factor": 1.0, "label": 0.3, "label_low": 0.2})
+            rows.append(row | near | {"aligned": False, "factor": 1.0, "label": 0.3, "label_low": 0.2, "label_high": 0.4})
     return pd.DataFrame(rows)
 
 
@@ -165,14 +165,40 @@ def test_verdicts_follow_the_numbers_both_ways():
     assert rows["identity-protected"].verdict == "holds"
     assert rows["eeg-labels"].verdict == "holds"
     assert rows["ours-eeg-margin"].verdict == "holds"
-    leaky = summary(D_PSGD=0.5, quantised=0.6, random_start=0.04, dithered=0.03)
+    leaky = summary(D_PSGD=0.9, quantised=0.6, random_start=0.04, dithered=0.03)
     told = identified(raw=0.9, D_PSGD=0.5, quantised=0.6, random_start=0.1, dithered=0.1)
     rows = {row.key: row for row in eeg_identity_verdicts.verdicts(leaky, leaky, told, told, 1 / 9)}
-    assert rows["fig7-clear"].verdict == "does not hold"
     assert rows["fig7-quantised"].verdict == "holds if"
     assert "not on the grid" in rows["fig7-quantised"].condition
     assert rows["reidentification-rates"].verdict == "does not hold"
     assert rows["identity-protected"].sentence == "holds if not run as: quantised"
+
+
+def test_an_attack_that_fails_without_defence_proves_nothing_about_one():
+    weak = summary(D_PSGD=0.5, quantised=0.05, random_start=0.04, dithered=0.03)
+    rates = identified(raw=0.9, D_PSGD=0.76, quantised=0.12, random_start=0.1, dithered=0.1)
+    rows = {row.key: row for row in eeg_identity_verdicts.verdicts(weak, weak, rates, rates, 1 / 9)}
+    assert {rows[key].verdict for key in ("fig7-clear", "fig7-quantised", "reidentification-rates")} == {"cannot be checked"}
+    strong = summary(D_PSGD=0.95, quantised=0.05, random_start=0.04, dithered=0.03)
+    few = {row.key: row for row in eeg_identity_verdicts.verdicts(strong, strong, rates.assign(trials=9, hits=1), rates, 1 / 9)}
+    assert {few[key].verdict for key in ("reidentification-rates", "identity-protected")} == {"cannot be checked"}
+
+
+def test_figures_show_every_defence_chance_and_the_papers_rates():
+    from ldp_core import figures
+
+    everybody = {"D_PSGD": 0.9, "unquantised": 0.9, "quantised": 0.2, "random_start": 0.1, "dithered": 0.1}
+    seen, rates = summary(**everybody), identified(raw=0.95, **everybody)
+    figure = figures.reidentified(rates, (0.743, 0.145), 1 / 9, "Data: x.")
+    words = " ".join(text.get_text() for text in figure.findobj(lambda artist: hasattr(artist, "get_text")))
+    assert all(part in words for part in ("raw", "D-PSGD", "twin", "random", "dither", "chance 11.1%", "74.3%", "14.5%"))
+    counted = pd.DataFrame({"states": [1, 8], "equations": [100, 800], "unknowns": [200, 200]})
+    drawn = figures.states_seen(seen[seen["attacker"] != "one round"], counted, 0.99, "Data: x.")
+    assert len(drawn.axes) == 2
+    steps = figures.factors(seen, rates[rates["defence"] != "raw"], "Data: x.")
+    assert [label.get_text() for label in steps.axes[0].get_xticklabels()] == ["none", "paper"]
+    direct = figures.straight(rates[rates["defence"] != "raw"].assign(states=8), (0.743, 0.145), 1 / 9, "Data: x.")
+    assert len(direct.axes) == 1
 
 
 def test_the_logarithm_of_gradients_averages_noise_away_where_states_agree():

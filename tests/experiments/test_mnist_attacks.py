@@ -186,6 +186,9 @@ def test_verdicts_turn_when_the_numbers_do():
     by_key = {c.key: c for c in mnist_attack_verdicts.verdicts(calibrated(), attacked(0.9), during(), read_out(0.0))}
     assert by_key["attack-on-algorithm-1"].verdict == by_key["attack-margin"].verdict == "does not hold"
     assert by_key["labels-with-a-dither"].verdict == "holds"
+    weak = attacked().assign(mse=0.5)  # the attack fails without any defence
+    by_key = {c.key: c for c in mnist_attack_verdicts.verdicts(calibrated(), weak, during(), read_out())}
+    assert by_key["attack-on-algorithm-1"].verdict == by_key["attack-many-rounds"].verdict == "cannot be checked"
 
 
 def test_breaking_scales():
