@@ -70,7 +70,7 @@ def test_a_trial_is_recovered_from_several_models_and_its_path_is_its_own():
         network, torch.tensor(theta, dtype=torch.float32), torch.tensor(x, dtype=torch.float32), torch.tensor(labels)
     ).numpy()
     np.testing.assert_array_equal(signals.inferred_labels(network, heard), labels)
-    found = signals.invert(network, theta, heard, labels, shape, steps=60, seed=0, numbers=np.arange(TRIALS))
+    found = signals.invert(network, theta, heard, labels, shape, steps=150, seed=0, numbers=np.arange(TRIALS))
     assert signals.scores(found.x, x, FS, (4.0, 12.0)).correlation.min() > 0.9
     assert not found.diverged.any()
     short = {"steps": 8, "seed": 0}
