@@ -58,7 +58,7 @@ def states_seen(summary: pd.DataFrame, counted: pd.DataFrame, ceiling: float, ca
         top.plot(curve["states"], curve["correlation"], color=colour, ls=style, marker=ATTACKER_MARKERS[attacker], label=label)
         top.fill_between(curve["states"], curve["correlation_low"], curve["correlation_high"], color=colour, alpha=0.12, lw=0)
     top.axhline(ceiling, color="grey", lw=0.8, ls=":", label="best that the attacker's band allows")
-    top.set(ylabel="correlation with the true trial", ylim=(-0.1, 1.05), title="The more states are seen, the better the guess")
+    top.set(ylabel="correlation with the true trial", ylim=(-0.1, 1.05), title="How much is seen, and how well is guessed")
     top.legend(fontsize="x-small", loc="center left", bbox_to_anchor=(1.01, 0.5))
     ratio = counted["equations"] / counted["unknowns"]
     bottom.plot(

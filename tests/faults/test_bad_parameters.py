@@ -3,6 +3,7 @@
 import functools
 import hashlib
 import math
+import os
 import re
 import shutil
 import subprocess
@@ -257,7 +258,8 @@ MAKE = {
 def test_make_figures_refuses_and_leaves_the_figures_alone(variable):
     before = digests(ROOT / "figures")
     arguments = ["make", "--no-print-directory", "figures", f"PYTHON={sys.executable}", variable]
-    ended = subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    alone = {name: value for name, value in os.environ.items() if name not in ("MAKELEVEL", "MAKEFLAGS", "MFLAGS")}
+    ended = subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True, timeout=300, env=alone)
     lines = ended.stderr.splitlines()
     assert ended.returncode != 0 and not ended.stdout
     assert len(lines) == 2 and MAKE[variable] in lines[0] and lines[1].startswith("make: ***")
