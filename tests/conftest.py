@@ -4,10 +4,14 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from ldp_core import environment
 
 environment.keep_inside()
+settings.register_profile("fixed", derandomize=True)  # the same cases in every run
+settings.register_profile("search")  # new ones, to find what the fixed ones miss: HYPOTHESIS_SEARCH=1
+settings.load_profile("search" if os.environ.get("HYPOTHESIS_SEARCH") else "fixed")
 
 
 @pytest.fixture(scope="session")
