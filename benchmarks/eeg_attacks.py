@@ -1,7 +1,5 @@
 """How many trials a minute are inverted: many at once against one at a time, by the same optimiser from the same messages.
 
-    python -m benchmarks.eeg_attacks
-
 Both use `attacks.signals`, one thread. "Plain autograd" is the same attack through `problems.eegnet.EEGNet` itself, one trial
 and one state after the other, as published gradient-inversion code is written. Ratios are of one run.
 """
@@ -21,21 +19,22 @@ from ldp_core.problems.parameters import layout
 
 CHANNELS, SAMPLES, FS, CLASSES = 22, 160, 80.0, 4
 TRIALS, STATES, STEPS, ALONE = 16, 8, 20, 3  # so many are inverted at once, and so many one at a time
+QUICK = 2, 2, 2, 1
 
 
-def scene():
+def scene(trials: int, states: int):
     """Return network, parameters, gradients, labels and shape of made-up trials."""
     network = EEGNet(CHANNELS, SAMPLES, FS, CLASSES)
-    theta = np.stack([initial_state(network, 0.15, seed=0, run=state) for state in range(STATES)])
-    theta = np.repeat(theta[None], TRIALS, axis=0)
+    theta = np.stack([initial_state(network, 0.15, seed=0, run=state) for state in range(states)])
+    theta = np.repeat(theta[None], trials, axis=0)
     shape = signals.fourier(CHANNELS, SAMPLES, FS, (6.0, 34.0))
     random = torch.Generator().manual_seed(0)
-    x, labels = shape.signal(torch.randn(TRIALS, shape.unknowns, generator=random)), np.arange(TRIALS) % CLASSES
+    x, labels = shape.signal(torch.randn(trials, shape.unknowns, generator=random)), np.arange(trials) % CLASSES
     gradients = signals.trial_gradients(network, torch.tensor(theta, dtype=torch.float32), x, torch.tensor(labels)).numpy()
     return network, theta, gradients, labels, shape
 
 
-def plain(network: EEGNet, theta: np.ndarray, gradients: np.ndarray, label: int, shape: signals.Shape) -> None:
+def plain(network: EEGNet, theta: np.ndarray, gradients: np.ndarray, label: int, shape: signals.Shape, steps: int) -> None:
     """Invert one trial through the module itself, one state after the other."""
     where, target = layout(network), torch.tensor([label])
     wanted = torch.tensor(gradients, dtype=torch.float32)
@@ -54,7 +53,7 @@ def plain(network: EEGNet, theta: np.ndarray, gradients: np.ndarray, label: int,
         return value.detach()[None], gradient
 
     start = 1e-3 * torch.randn(1, shape.unknowns, generator=torch.Generator().manual_seed(1))
-    lbfgs.minimise(function, start, steps=STEPS, memory=signals.MEMORY)
+    lbfgs.minimise(function, start, steps=steps, memory=signals.MEMORY)
 
 
 def per_minute(work: Callable[[], None], trials: int) -> float:
@@ -63,33 +62,42 @@ def per_minute(work: Callable[[], None], trials: int) -> float:
     return 60 * trials / (time.perf_counter() - start)
 
 
-def main() -> None:
+def main(quick: bool = False) -> dict[str, float]:
+    """Print and return the measurements; `quick` makes them small enough for a test."""
+    threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    network, theta, gradients, labels, shape = scene()
-    options = {"steps": STEPS, "seed": 0}
+    try:
+        return _measure(*(QUICK if quick else (TRIALS, STATES, STEPS, ALONE)))
+    finally:
+        torch.set_num_threads(threads)
 
-    def together() -> None:
-        signals.invert(network, theta, gradients, labels, shape, numbers=np.arange(TRIALS), **options)
+
+def _measure(trials: int, states: int, steps: int, few: int) -> dict[str, float]:
+    network, theta, gradients, labels, shape = scene(trials, states)
+
+    def invert(rows: slice) -> None:
+        signals.invert(
+            network, theta[rows], gradients[rows], labels[rows], shape, numbers=np.arange(trials)[rows], steps=steps, seed=0
+        )
 
     def alone() -> None:
-        for k in range(ALONE):
-            signals.invert(
-                network, theta[k : k + 1], gradients[k : k + 1], labels[k : k + 1], shape, numbers=np.array([k]), **options
-            )
+        for k in range(few):
+            invert(slice(k, k + 1))
 
     def through_the_module() -> None:
-        for k in range(ALONE):
-            plain(network, theta[k], gradients[k], int(labels[k]), shape)
+        for k in range(few):
+            plain(network, theta[k], gradients[k], int(labels[k]), shape, steps)
 
     rates = {
-        f"{TRIALS} trials at once": per_minute(together, TRIALS),
-        "one trial at a time": per_minute(alone, ALONE),
-        "plain autograd, one trial and state at a time": per_minute(through_the_module, ALONE),
+        f"{trials} trials at once": per_minute(lambda: invert(slice(trials)), trials),
+        "one trial at a time": per_minute(alone, few),
+        "plain autograd, one trial and state at a time": per_minute(through_the_module, few),
     }
-    print(f"EEGNet, {CHANNELS} channels, {SAMPLES} samples, {STATES} states, {STEPS} steps of L-BFGS, one thread")
+    print(f"EEGNet, {CHANNELS} channels, {SAMPLES} samples, {states} states, {steps} steps of L-BFGS, one thread")
     slowest = min(rates.values())
     for name, rate in rates.items():
         print(f"{name:48s} {rate:8.1f} trials a minute  {rate / slowest:6.1f} x")
+    return rates
 
 
 if __name__ == "__main__":

@@ -4,13 +4,10 @@ Five agents, T = 1000 iterations, 232 coordinates each, 10,000 Monte Carlo sampl
 first sample of the first data point replaced). The plain version draws one uniform number for each coordinate and sample and
 adds up log-likelihood ratios; it is timed on a part of the coordinates, and the ratio is per coordinate. The certain bounds of
 `exact.delta` are timed beside.
-
-    python benchmarks/exact_total_variation.py [iterations]
 """
 
 from __future__ import annotations
 
-import sys
 import time
 
 import numpy as np
@@ -76,7 +73,9 @@ def timed(function, *arguments):
     return result, time.perf_counter() - start
 
 
-def main(iterations: int) -> None:
+def main(quick: bool = False) -> dict[str, float]:
+    """Print and return the measurements; `quick` makes them small enough for a test."""
+    iterations = 20 if quick else 1000
     laws = trajectories(iterations)
     coordinates = sum(len(pair.a) for pair in laws)
     sampled(exact.Pair(0.0, 0.0, laws[0].a[:1000], laws[0].b[:1000]))  # compile first
@@ -91,7 +90,8 @@ def main(iterations: int) -> None:
         print(f"  agent {agent}: sampled [{lower:.4f}, {upper:.4f}] at 99 %, certain [{low:.6f}, {high:.6f}]")
     print(f"Monte Carlo: {own:.1f} s, plain numpy {numpys:.0f} s (from {len(part.a)} coordinates): ratio {numpys / own:.0f}")
     print(f"certain bounds: {bracket:.1f} s: ratio {numpys / bracket:.0f}")
+    return {"plain numpy / Monte Carlo": numpys / own, "plain numpy / certain bounds": numpys / bracket}
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 1000)
+    main()
