@@ -64,9 +64,7 @@ def ours(difference: dict, dithered: pd.DataFrame, slopes: pd.DataFrame) -> list
     reasons = {
         "holds": "The dithered quantizer is unbiased and its variance is at most d^2/4, which is all that Theorem 1 uses.",
         "cannot be checked": "The interval of the difference reaches beyond one point: more runs are needed.",
-        "does not hold": f"Slower than without: {', '.join(slower)}."
-        if slower
-        else "They differ by more than a point.",
+        "does not hold": f"Slower than without: {', '.join(slower)}." if slower else "They differ by more than a point.",
     }
     gap, points = both[both["measure"] == "gap"].iloc[0], {name: 100 * value for name, value in difference.items()}
     return [

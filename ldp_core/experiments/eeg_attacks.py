@@ -17,6 +17,8 @@ __all__ = ["AGENTS", "ATTACKERS", "Attacks", "Params", "Trace"]
 __all__ += ["calibration", "ceiling", "check_trials", "counting", "head_power", "load", "run", "scene", "summary", "trace"]
 
 GROUPS_PER_SHARD = 3  # of five trials each
+IN_THE_CLEAR = ("D-PSGD", "unquantised")
+CALIBRATED = {True: "D-PSGD", False: "quantised"}  # in the clear or not: the defence on which attackers are calibrated
 SECONDS_SHOWN = 0.5  # of one channel in Fig. 7, as in the paper
 
 
@@ -27,15 +29,25 @@ class Attacks(NamedTuple):
     x: np.ndarray
 
 
-def shards(params: Params, data: Recordings) -> list[dict]:
-    """Return the arguments of `compute` for every setting, attacker and block of trials."""
+def shards(params: Params, data: Recordings, rounds: dict[bool, int]) -> list[dict]:
+    """Return the arguments of `compute` for every setting, attacker and block of trials; `rounds` as of `helpful_rounds`."""
     return [
         piece
         for aligned in params.attack_aligned
         for defence, factor in params.settings()
-        for attacker in ATTACKERS
-        for piece in _blocks(params, data, aligned, defence, factor, attacker, _states(params, attacker), params.attack_trials)
+        for attacker, states in zip(ATTACKERS, (1, rounds[defence in IN_THE_CLEAR], params.attack_models), strict=True)
+        for piece in _blocks(params, data, aligned, defence, factor, attacker, states, params.attack_trials)
     ]
+
+
+def helpful_rounds(params: Params, calibrated: pd.DataFrame) -> dict[bool, int]:
+    """Return after how many rounds of one run, at most `attack_rounds`, trials come back best: {in the clear?: rounds}.
+
+    `calibrated` is the table of `calibration`. Its trials are among those attacked, so the choice favours the attacker.
+    """
+    of_one_run = calibrated[(calibrated["attacker"] == "one run") & (calibrated["states"] <= params.attack_rounds)]
+    means = of_one_run.groupby(["defence", "states"])["correlation"].mean()
+    return {clear: int(means[CALIBRATED[clear]].idxmax()) for clear in (False, True)}
 
 
 def check_trials(params: Params) -> None:
@@ -50,23 +62,22 @@ def check_trials(params: Params) -> None:
 
 def run(params: Params, data: Recordings, workers: int | None = None) -> Attacks:
     """Return every attack on every trial. Shows progress, can be interrupted."""
-    params.check()
-    check_trials(params)
-    return _run(params, shards(params, data), params.attack_trials, "attacks on EEG", workers)
+    rounds = helpful_rounds(params, calibration(params, data, workers).table)
+    return _run(params, shards(params, data, rounds), params.attack_trials, "attacks on EEG", workers)
 
 
-def calibration(params: Params, data: Recordings) -> Attacks:
+def calibration(params: Params, data: Recordings, workers: int | None = None) -> Attacks:
     """Return attacks on D-PSGD and Algorithm 1 by the number of states that the attacker has seen."""
     params.check()
     check_trials(params)
     pieces = [
         piece
         for attacker in ATTACKERS[1:]
-        for defence in ("D-PSGD", "quantised")
+        for defence in CALIBRATED.values()
         for states in params.calibration_states
         for piece in _blocks(params, data, False, defence, 1.0, attacker, states, params.calibration_trials)
     ]
-    return _run(params, pieces, params.calibration_trials, "attacks by number of states")
+    return _run(params, pieces, params.calibration_trials, "attacks by number of states", workers)
 
 
 def head_power(params: Params) -> np.ndarray:
@@ -152,10 +163,6 @@ def summary(attacks: pd.DataFrame) -> pd.DataFrame:
 
 def _pair(band: Sequence[float]) -> tuple[float, float]:
     return band[0], band[1]
-
-
-def _states(params: Params, attacker: str) -> int:
-    return {"one round": 1, "one run": params.attack_rounds, "many models": params.attack_models}[attacker]
 
 
 def _blocks(params: Params, data, aligned: bool, defence, factor: float, attacker, states: int, per_subject: int) -> list[dict]:

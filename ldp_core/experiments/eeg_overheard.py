@@ -7,7 +7,8 @@ gradient estimates. The attacker is told the parameters theta_t at which they we
 the messages, with one it is helped. The label is inferred from the estimates (iDLG). The attacker owns EEG of its own and knows
 from it how EEG looks in general. Optimiser, steps and trials are the same for all.
 
-**Three attackers.** "one round": t = 0. "one run": the first rounds of one training run. "many models": t = 0 of several runs
+**Three attackers.** "one round": t = 0. "one run": the first rounds of one training run, as many as help (see
+`eeg_attacks.helpful_rounds`). "many models": t = 0 of several runs
 with independent initial values, the upper limit: an agent that starts again and again with the same trial.
 
 **Five defences.** "D-PSGD" and "unquantised" send everything in the clear. "quantised" is Algorithm 1 with psi_0 = 0, which
@@ -56,7 +57,7 @@ class Params(AgentParams):
     attack_fs: Positive = 80.0
     attack_band: Annotated[tuple[Positive, ...], Field(min_length=2, max_length=2)] = (6.0, 34.0)
     attack_trials: Count = 10  # per subject
-    attack_rounds: Annotated[int, Field(ge=1, le=200)] = 8  # of "one run"
+    attack_rounds: Annotated[int, Field(ge=1, le=200)] = 16  # of "one run", at most
     attack_models: Annotated[int, Field(ge=1, le=200)] = 16  # of "many models"
     attack_steps: Count = 50
     attack_shape: Literal["learned", "plain"] = "learned"  # what the attacker knows of EEG in general: see `signals.learned`
@@ -64,7 +65,7 @@ class Params(AgentParams):
     attack_labels: Literal["inferred", "known"] = "inferred"
     attack_factors: tuple[Positive, ...] = (0.1, 0.01)  # of d_0, beside the paper's own
     attack_aligned: tuple[bool, ...] = (False, True)
-    calibration_states: tuple[Count, ...] = (1, 2, 4, 8, 16)
+    calibration_states: Annotated[tuple[Count, ...], Field(min_length=1)] = (1, 2, 4, 8, 16)
     calibration_trials: Count = 1  # per subject
 
     def check(self) -> None:
@@ -76,6 +77,11 @@ class Params(AgentParams):
             raise ParameterError(
                 f"attack_band = {list(self.attack_band)} must hold band = {list(self.band)} and end below "
                 f"attack_fs / 2 = {self.attack_fs / 2:g} Hz"
+            )
+        if min(self.calibration_states) > self.attack_rounds:
+            raise ParameterError(
+                f"calibration_states = {list(self.calibration_states)} must hold a number up to attack_rounds = "
+                f"{self.attack_rounds}: they say how many rounds help the attacker"
             )
         if not self.attack_aligned:
             raise ParameterError("attack_aligned = [] must name at least one of false and true")

@@ -42,6 +42,27 @@ def overheard(defence: str, attacker: str, states: int = 2, groups: int = 1, fac
     return eeg_overheard.overhear(PARAMS, trials, trials.x[rows], trials.y[rows], 0, defence, factor, attacker, states)
 
 
+def test_the_second_attacker_uses_as_many_rounds_as_help_and_were_heard(recordings):
+    """Calibrated separately for messages in the clear and quantised ones, whose best numbers differ."""
+    means = {"D-PSGD": {1: 0.5, 2: 0.8, 4: 0.6, 8: 0.1}, "quantised": {1: 0.0, 2: 0.1, 4: 0.2, 8: 0.3}}
+    rows = [(defence, states, mean) for defence, curve in means.items() for states, mean in curve.items()]
+    table = pd.DataFrame(rows, columns=["defence", "states", "correlation"]).assign(attacker="one run")
+    table = pd.concat([table, table.assign(attacker="many models", correlation=1.0)])
+    heard_four = PARAMS.model_copy(update={"attack_rounds": 4})
+    assert eeg_attacks.helpful_rounds(heard_four, table) == {True: 2, False: 4}
+    assert eeg_attacks.helpful_rounds(PARAMS.model_copy(update={"attack_rounds": 8}), table) == {True: 2, False: 8}
+    pieces = eeg_attacks.shards(heard_four, recordings, {True: 2, False: 4})
+    used = {(piece["defence"], piece["states"]) for piece in pieces if piece["attacker"] == "one run"}
+    clear = {("D-PSGD", 2), ("unquantised", 2)}
+    assert used == clear | {(defence, 4) for defence in ("quantised", "random start", "dithered")}
+
+
+def test_a_calibration_without_a_round_that_was_heard_is_refused():
+    wrong = PARAMS.model_copy(update={"attack_rounds": 1, "calibration_states": (2, 4)})
+    with pytest.raises(ParameterError, match=r"calibration_states = \[2, 4\] must hold a number up to attack_rounds = 1"):
+        wrong.check()
+
+
 @pytest.mark.parametrize("defence", ["D-PSGD", "unquantised"])
 @pytest.mark.parametrize("attacker", eeg_overheard.ATTACKERS)
 def test_without_a_quantizer_the_gradients_are_heard_exactly(defence, attacker):
