@@ -101,6 +101,17 @@ class Epochs:
         """Return only some trials, by mask or by number."""
         return replace(self, X=self.X[rows], y=self.y[rows], session=self.session[rows], run=self.run[rows])
 
+    def between(self, start: float, stop: float) -> Epochs:
+        """Return the part of every trial from `start` to `stop` seconds after the cue; raises DataError if it is not there."""
+        first, last = self.window
+        if math.isnan(first):
+            raise DataError(self.subject, "does not say how long after the cue its trials begin, so no window can be cut out")
+        if not first <= start < stop <= last:
+            raise DataError(self.subject, f"has {first:g} to {last:g} s after the cue, not window = [{start:g}, {stop:g}]")
+        begin = round((start - first) * self.fs)
+        samples = slice(begin, begin + round((stop - start) * self.fs))
+        return replace(self, X=self.X[:, :, samples], window=(start, stop))
+
     def band_passed(self, low: float, high: float) -> Epochs:
         """Return the trials restricted to low ... high Hz, or unchanged if their band is that narrow already.
 

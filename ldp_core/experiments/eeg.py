@@ -16,7 +16,7 @@ from ldp_core.experiments.eeg_training import AGENTS, VARIANTS, Params, Variant,
 
 def load(params: Params) -> Recordings:
     """Return the recordings of an experiment; says in one line where they came from."""
-    return eeg_trials.load(params.data, params.subjects, params.band, params.seed)
+    return eeg_trials.load(params.data, params.subjects, params.band, params.window, params.seed)
 
 
 def shards(params: Params, data: Recordings, variants: Sequence[Variant] = VARIANTS) -> list[dict]:

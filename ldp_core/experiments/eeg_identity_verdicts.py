@@ -7,6 +7,7 @@ from scipy.stats import binomtest
 
 from ldp_core.claims import Claim
 from ldp_core.experiments.eeg_identity import PAPER_RATES
+from ldp_core.experiments.eeg_verdicts import CLOSE
 
 NOTEBOOK = "04_eeg_reidentification"
 RESTORED = 0.85  # a mean correlation above this is called restored: the eye sees the same curve
@@ -40,6 +41,33 @@ def extra(budget: pd.DataFrame, members: pd.DataFrame, rates: pd.DataFrame, sess
     Tables of `eeg_budget.run`, `eeg_budget.members`, `eeg_identity.run` and `eeg_identity.across_sessions` (may be empty).
     """
     return [_delta(budget), _members(members), _alignment(rates, sessions)]
+
+
+def elsewhere(difference: dict, summary: pd.DataFrame, rates: pd.DataFrame, data: str) -> list[Claim]:
+    """Return the row on a second data set: whether learning, hiding and recognition go there as in the first."""
+    clear, ours = (_best(_pick(rates, defence=name)) for name in ("D-PSGD", "quantised"))
+    safe = [_pick(summary, defence=name)["correlation"].max() for name in ("quantised", "random start", "dithered")]
+    close = difference["folds"] > 1 and difference["low"] >= -CLOSE and difference["high"] <= CLOSE
+    hidden, apart = max(safe[1:]) < HIDDEN, ours["high"] < clear["low"]
+    costly = difference["folds"] > 1 and difference["high"] < -CLOSE
+    known = _calibrated(summary) and clear["trials"] >= FEWEST
+    verdict = "does not hold" if costly or not hidden or not apart else "holds" if close else "cannot be checked"
+    interval = f" [{100 * difference['low']:+.1f}, {100 * difference['high']:+.1f}]" if difference["folds"] > 1 else ""
+    return [Claim(
+        key="ours-eeg-elsewhere",
+        where="Beyond the paper",
+        words="on other people from another laboratory learning survives, trials stay hidden and names are lost as well",
+        paper="-",
+        ours=f"accuracy {100 * difference['mean']:+.1f} points{interval}; best correlation "
+        f"{_pick(summary, defence='D-PSGD')['correlation'].max():.2f} in the clear, {safe[0]:.2f} with psi_0 = 0, "
+        f"{max(safe[1:]):.2f} with a random psi_0 or the dither; best recognition {_share(clear)} -> {_share(ours)}",
+        verdict=verdict if known else "cannot be checked",
+        reason=f"{data}. It holds when the interval of the accuracy stays within {100 * CLOSE:g} points, no correlation of a "
+        f"random psi_0 or the dither reaches {HIDDEN:g}, and the intervals of recognition lie apart." if known else TOO_WEAK,
+        notebook=NOTEBOOK,
+        figure="fig7_identity_second",
+        ours_to_prove=True,
+    )]  # fmt: skip
 
 
 def _calibrated(summary: pd.DataFrame) -> bool:

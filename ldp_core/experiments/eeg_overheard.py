@@ -30,7 +30,7 @@ from ldp_core import optimizer
 from ldp_core.data import alignment
 from ldp_core.data.eeg import NINE, Recordings
 from ldp_core.experiments import eeg_trials
-from ldp_core.experiments.params import AgentParams, Count, ParameterError, Positive, public_seed
+from ldp_core.experiments.params import AgentParams, Count, NotNegative, ParameterError, Positive, public_seed
 from ldp_core.randomness import Purpose, generator
 
 Attacker = Literal["one round", "one run", "many models"]
@@ -47,11 +47,12 @@ class Params(AgentParams):
     lam_0: Positive = 0.2
     nu: float = 0.61
     d_0: Positive = 0.5
-    d_0_slope: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.02
+    d_0_slope: NotNegative = 0.02
     varsigma: float = 0.5
     data: str = "bnci2014_001"
     subjects: Annotated[tuple[Count, ...], Field(min_length=AGENTS)] = NINE
     band: Annotated[tuple[Positive, ...], Field(min_length=2, max_length=2)] = (8.0, 30.0)
+    window: tuple[NotNegative, ...] = ()  # seconds after the cue; empty: all of each trial
     batch_norm: Literal["batch", "fixed", "none"] = "batch"
     convolution_scale: Positive = 0.15
     attack_fs: Positive = 80.0
@@ -71,6 +72,7 @@ class Params(AgentParams):
     def check(self) -> None:
         """Raise when the parameters contradict each other, before anything is computed."""
         self.algorithm()
+        eeg_trials.check_window(self.window)
         low, high = self.band
         wide_low, wide_high = self.attack_band
         if not wide_low <= low < high <= wide_high <= self.attack_fs / 2:
@@ -108,18 +110,18 @@ class Scene(NamedTuple):
 
 def scene(params: Params, aligned: bool, data: str | None = None) -> Scene:
     """Return the trials of an attack, and make sure that they come from the recordings meant."""
-    found, sha256 = _scene(params.data, params.subjects, params.band, params.attack_fs, aligned, params.seed)
+    found, sha256 = _scene(params.data, params.subjects, params.band, params.window, params.attack_fs, aligned, params.seed)
     if data is not None and data != sha256:
         raise ValueError(f"the recordings here have SHA-256 {sha256[:12]}, those meant {data[:12]}")
     return found
 
 
 @cache
-def _scene(data: str, subjects: tuple[int, ...], band, fs: float, aligned: bool, seed: int) -> tuple[Scene, str]:
+def _scene(data: str, subjects: tuple[int, ...], band, window, fs: float, aligned: bool, seed: int) -> tuple[Scene, str]:
     from ldp_core.attacks.trials import known_and_attacked
 
     with contextlib.redirect_stderr(io.StringIO()):  # `load` has said where they come from; workers need not say it again
-        recordings = _load(data, subjects, band, seed)
+        recordings = _load(data, subjects, band, window, seed)
     known, attacked, labels, rate = [], [], [], recordings.fs
     for number, subject in zip(recordings.numbers, recordings.subjects, strict=True):
         masks = known_and_attacked(subject)
@@ -148,12 +150,12 @@ def _scene(data: str, subjects: tuple[int, ...], band, fs: float, aligned: bool,
 
 def load(params: Params) -> Recordings:
     """Return the recordings; says in one line where they came from, once."""
-    return _load(params.data, params.subjects, params.band, params.seed)
+    return _load(params.data, params.subjects, params.band, params.window, params.seed)
 
 
 @cache
-def _load(data: str, subjects: tuple[int, ...], band, seed: int) -> Recordings:
-    return eeg_trials.load(data, subjects, band, seed)
+def _load(data: str, subjects: tuple[int, ...], band, window, seed: int) -> Recordings:
+    return eeg_trials.load(data, subjects, band, window, seed)
 
 
 def network(params: Params, trials: Scene):

@@ -15,7 +15,7 @@ from ldp_core.data import streams
 from ldp_core.data.eeg import NINE
 from ldp_core.experiments import eeg_trials
 from ldp_core.experiments.eeg_trials import Alignment, Trials
-from ldp_core.experiments.params import AgentParams, Count, ParameterError, Positive
+from ldp_core.experiments.params import AgentParams, Count, NotNegative, ParameterError, Positive
 
 Variant = Literal["quantised", "unquantised"]
 VARIANTS: tuple[Variant, ...] = ("quantised", "unquantised")
@@ -32,7 +32,7 @@ class Params(AgentParams):
     lam_0: Positive = 0.2
     nu: float = 0.61
     d_0: Positive = 0.5
-    d_0_slope: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.02
+    d_0_slope: NotNegative = 0.02
     varsigma: float = 0.5
     data: str = "bnci2014_001"
     subjects: Annotated[tuple[Count, ...], Field(min_length=AGENTS + 1)] = NINE
@@ -43,6 +43,7 @@ class Params(AgentParams):
     evaluate_every: Count = 20
     fs: Positive = 125.0
     band: Annotated[tuple[Positive, ...], Field(min_length=2, max_length=2)] = (8.0, 30.0)
+    window: tuple[NotNegative, ...] = ()  # seconds after the cue; empty: all of each trial
     align: Alignment = "subject"
     batch_norm: Literal["batch", "fixed", "none"] = "batch"
     convolution_scale: Positive = 0.15
@@ -51,6 +52,7 @@ class Params(AgentParams):
         """Raise when the parameters contradict each other, before anything is computed."""
         self.algorithm()
         self.deal(0)
+        eeg_trials.check_window(self.window)
         if self.evaluate_every > self.iterations:
             raise ParameterError(f"evaluate_every = {self.evaluate_every} must not exceed iterations = {self.iterations}")
         strangers = sorted(set(self.folds) - set(self.subjects))
@@ -116,7 +118,7 @@ def compute(params: dict, data: str, test: int, run: int, variant: Variant) -> d
 def found(settings: Params, data: str) -> Trials:
     """Return the trials of an experiment, and make sure that they are those meant."""
     trials = eeg_trials.cached(
-        settings.data, settings.subjects, (settings.band[0], settings.band[1]), settings.fs, settings.align, settings.seed
+        settings.data, settings.subjects, settings.band, settings.window, settings.fs, settings.align, settings.seed
     )
     eeg_trials.require(trials, data)
     return trials

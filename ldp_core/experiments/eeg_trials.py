@@ -18,8 +18,10 @@ from ldp_core.data import alignment, eeg, store
 from ldp_core.data.eeg import Recordings
 from ldp_core.data.epochs import Epochs
 from ldp_core.data.store import DataError, Provenance
+from ldp_core.experiments.params import ParameterError
 
 Alignment = Literal["subject", "session", "none"]
+Pair = tuple[float, ...]  # of two numbers; a window may also be empty
 FEWEST = 10  # trials a subject must have, to be aligned and to be tested on
 
 
@@ -40,10 +42,31 @@ class Trials:
         return np.flatnonzero(np.isin(self.subject, subjects))
 
 
-def load(data: str, subjects: Sequence[int], band: Sequence[float], seed: int = 0) -> Recordings:
+def check_window(window: Sequence[float]) -> None:
+    """Raise unless `window` is empty or a start and a later stop."""
+    if len(window) not in (0, 2) or sorted(set(window)) != list(window):
+        raise ParameterError(f"window = {list(window)} must be empty or two increasing times, in seconds after the cue")
+
+
+def load(data: str, subjects: Sequence[int], band: Sequence[float], window: Sequence[float] = (), seed: int = 0) -> Recordings:
     """Return the recordings meant by `data`: the name of a data set ("bnci2014_001", "physionet", "synthetic") or a folder of
-    epochs in our own form. A data set is looked for where `ldp_core.data.eeg.load` says; all are restricted to `band`.
+    epochs in our own form. A data set is looked for where `ldp_core.data.eeg.load` says; all are restricted to `band` and, if
+    it is not empty, to `window`.
     """
+    whole = _whole(data, subjects, band, seed)
+    return cut(whole, window[0], window[1]) if len(window) else whole
+
+
+def cut(whole: Recordings, start: float, stop: float) -> Recordings:
+    """Return the part of every trial between two times after the cue; the hash stays that of the whole trials."""
+    if all(subject.window == (start, stop) for subject in whole.subjects):
+        return whole
+    part = f"{whole.provenance.part}, {start:g} to {stop:g} s after the cue"
+    subjects = tuple(subject.between(start, stop) for subject in whole.subjects)
+    return Recordings(whole.numbers, subjects, replace(whole.provenance, part=part))
+
+
+def _whole(data: str, subjects: Sequence[int], band: Sequence[float], seed: int) -> Recordings:
     if data in eeg.DATASETS or data == "synthetic":
         return eeg.load(data, subjects, band=(band[0], band[1]), seed=seed)
     path = Path(data)
@@ -94,10 +117,18 @@ def resampled(subject: Epochs, fs: float) -> Epochs:
 
 
 @cache
-def cached(data: str, subjects: tuple[int, ...], band: tuple[float, float], fs: float, align: Alignment, seed: int) -> Trials:
+def cached(
+    data: str,
+    subjects: tuple[int, ...],
+    band: tuple[float, ...],
+    window: tuple[float, ...],
+    fs: float,
+    align: Alignment,
+    seed: int,
+) -> Trials:
     """Return the trials, made once in each process, and without a word: who asked for the experiment has been told."""
     with contextlib.redirect_stderr(io.StringIO()):
-        recordings = load(data, subjects, band, seed)
+        recordings = load(data, subjects, band, window, seed)
     return trials(recordings, fs, align)
 
 

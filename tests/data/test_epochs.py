@@ -94,6 +94,16 @@ def test_a_narrow_band_is_left_alone_and_a_wide_one_is_filtered():
     assert power[..., frequencies < 4].max() < 1e-3 * power.max()
 
 
+def test_a_window_is_cut_out_of_every_trial_or_refused_in_one_line():
+    one = writers.epochs(samples=400, window=(0.0, 4.0))
+    part = one.between(0.5, 2.5)
+    assert part.window == (0.5, 2.5) and (one.X[:, :, 50:250] == part.X).all() and (part.y == one.y).all()
+    with pytest.raises(DataError, match=r"has 0 to 4 s after the cue, not window = \[2, 5\]"):
+        one.between(2.0, 5.0)
+    with pytest.raises(DataError, match="does not say how long after the cue its trials begin"):
+        replace(one, window=epochs.UNKNOWN).between(0.5, 2.5)
+
+
 def test_an_impossible_band_is_refused():
     with pytest.raises(ValueError, match=r"0 < low < high < fs / 2 = 50.0 Hz"):
         writers.epochs(band=(0.0, 50.0)).band_passed(8.0, 60.0)

@@ -226,6 +226,14 @@ def test_resampling_keeps_what_it_can_hold_and_refuses_what_not():
         eeg_trials.resampled(one, 50.0)
 
 
+def test_a_window_shortens_all_trials_and_the_caption_says_so(folder):
+    params, data = problem(folder, window=[0.25, 0.75])
+    assert {subject.X.shape[2] for subject in data.subjects} == {32}
+    assert data.provenance.caption().endswith(", 0.25 to 0.75 s after the cue.")
+    assert eeg_training.found(params, data.provenance.sha256).x.shape[2] == 32
+    assert problem(folder, window=[0.0, 1.0])[1].provenance == problem(folder)[1].provenance, "all of it is no part"
+
+
 def broken(**change):
     people = [person(number) for number in SUBJECTS]
     return [replace(people[0], **change), *people[1:]]
@@ -255,6 +263,8 @@ def test_data_that_cannot_be_used_are_refused_in_one_line(tmp_path, people, word
         ({"evaluate_every": 7}, "evaluate_every = 7 must not exceed iterations = 6"),
         ({"subjects": [1, 2, 2, 3, 4, 5]}, "must be all different"),
         ({"varsigma": 0.7}, r"max varsigma = 0.75 must be below nu = 0.61"),
+        ({"window": [1.0]}, r"window = \[1.0\] must be empty or two increasing times"),
+        ({"window": [0.5, 0.2]}, r"window = \[0.5, 0.2\] must be empty or two increasing times"),
         ({"batch_norm": "running"}, "batch_norm = 'running' is wrong"),
     ],
 )

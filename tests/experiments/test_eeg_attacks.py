@@ -195,6 +195,25 @@ def test_verdicts_follow_the_numbers_both_ways():
     assert rows["identity-protected"].sentence == "holds if not run as: quantised"
 
 
+def test_the_verdict_on_a_second_data_set_needs_all_three():
+    safe = summary(D_PSGD=0.95, quantised=0.5, random_start=0.04, dithered=0.03)
+    rates = identified(raw=0.9, D_PSGD=0.76, quantised=0.12, random_start=0.1, dithered=0.1)
+    narrow = {"mean": -0.01, "low": -0.02, "high": 0.0, "folds": 9}
+    wide, costly = narrow | {"low": -0.05, "high": 0.03}, narrow | {"mean": -0.05, "low": -0.06, "high": -0.04}
+    told = identified(raw=0.9, D_PSGD=0.76, quantised=0.7, random_start=0.1, dithered=0.1)
+    cases = [
+        ("holds", narrow, safe, rates),
+        ("cannot be checked", wide, safe, rates),
+        ("does not hold", costly, safe, rates),
+        ("does not hold", narrow, safe, told),
+        ("does not hold", narrow, summary(D_PSGD=0.95, quantised=0.1, random_start=0.4, dithered=0.1), rates),
+        ("cannot be checked", narrow, summary(D_PSGD=0.5, quantised=0.1, random_start=0.04, dithered=0.1), rates),
+    ]
+    for expected, *numbers in cases:
+        (row,) = eeg_identity_verdicts.elsewhere(*numbers, "somebody else's data")
+        assert row.verdict == expected and row.ours_to_prove
+
+
 def test_an_attack_that_fails_without_defence_proves_nothing_about_one():
     weak = summary(D_PSGD=0.5, quantised=0.05, random_start=0.04, dithered=0.03)
     rates = identified(raw=0.9, D_PSGD=0.76, quantised=0.12, random_start=0.1, dithered=0.1)
