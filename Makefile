@@ -21,7 +21,7 @@ help:
 	@echo 'PYTHON=python3.12 chooses another Python, 3.11 or newer'
 
 setup:
-	@$(PYTHON) ldp_core/environment.py
+	@"$(PYTHON)" ldp_core/environment.py
 
 figures: setup
 	@$(RUN) figures --profile '$(PROFILE)' $(if $(NB),--nb '$(NB)') $(if $(SEED),--seed '$(SEED)')

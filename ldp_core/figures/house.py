@@ -36,7 +36,7 @@ def style() -> None:
         "svg.hashsalt": "ldp-quantization-companion",
     })  # fmt: skip
     if (shell := get_ipython()) is not None:
-        select_figure_formats(shell, {"png"}, dpi=NOTEBOOK_DPI, metadata={"Software": None})
+        select_figure_formats(shell, {"png"}, dpi=NOTEBOOK_DPI, bbox_inches=None, metadata={"Software": None})
 
 
 def explore(draw: Callable[..., Figure], *, interactive: bool, **sliders: tuple[float, float, float, float]):
@@ -72,6 +72,7 @@ def save(
     files.write(
         folder / f"{name}.svg", lambda file: figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
     )
+    figure.set_layout_engine("none")  # everything has its place now: no need to find it again for each format
     files.write(
         folder / f"{name}.png", lambda file: figure.savefig(file, format="png", dpi=PNG_DPI, metadata={"Software": None})
     )

@@ -248,7 +248,7 @@ MAKE = {
     "NB=99": "figures: NB = '99' must be the beginning of one notebook's name: ",
     "SEED=-1": "figures: SEED = '-1' must be a whole number in [0, 2**63)",
     "SEED=a b": "figures: SEED = 'a b' must be a whole number in [0, 2**63)",
-    "PYTHON=/nonexistent": "/nonexistent: No such file or directory",
+    "PYTHON=/nonexistent": "/nonexistent: ",
 }
 
 
@@ -264,3 +264,14 @@ def test_make_figures_refuses_and_leaves_the_figures_alone(variable):
     assert ended.returncode != 0 and not ended.stdout
     assert len(lines) == 2 and MAKE[variable] in lines[0] and lines[1].startswith("make: ***")
     assert digests(ROOT / "figures") == before
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="there is no make here")
+@pytest.mark.skipif(not environment.is_installed(), reason="make would install its own .venv first")
+def test_a_python_whose_path_has_a_space_is_found(tmp_path):
+    (tmp_path / "a b").mkdir()
+    (tmp_path / "a b" / "python").symlink_to(sys.executable)
+    arguments = ["make", "--no-print-directory", "setup", f"PYTHON={tmp_path / 'a b' / 'python'}"]
+    alone = {name: value for name, value in os.environ.items() if name not in ("MAKELEVEL", "MAKEFLAGS", "MFLAGS")}
+    ended = subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True, timeout=300, env=alone)
+    assert ended.returncode == 0, ended.stderr
