@@ -6,21 +6,6 @@
     read_labels    the labels alone: from one round or many, with and without a public dither or a random psi_0
 
 Two victims: LeNet attacked by iDLG, and the paper's CNN (sigmoid) attacked through its feature map (`attacks.features`).
-Parameters of the profiles, where they are not the defaults below:
-
-                        smoke      default                     paper
-    calibration_images  2          24                          100
-    calibration_steps   30         1500                        3000
-    fig5_images         5          10                          50
-    curve_images        5          5                           20
-    scales              1e-4, 1    1e-6, ... 1e-2 by 10, 1     1e-6 ... 1 by 10
-    attack_rounds       2          8                           32
-    attack_steps        20         600                         600
-    attack_restarts     1          2                           4
-    moments             0, 2       0, 50                       0, 100, 600
-    moment_images       5          5                           20
-    label_images        10         50                          200
-    label_rounds        1, 2       1, 8                        1, 8, 32
 
 Every agent holds one image (single-image gradients); the attacker is given the true theta_t of the agent it attacks, which is
 public at t = 0 and a gift later. Numbers of images are multiples of five: five agents hold five.
