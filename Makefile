@@ -10,7 +10,7 @@ RUN := $(if $(filter Windows_NT,$(OS)),.venv/Scripts/python,.venv/bin/python) -m
 .DEFAULT_GOAL := help
 
 help:
-	@echo 'make figures   execute all notebooks and write figures/   [PROFILE=smoke|default|paper] [NB=01] [SEED=0]'
+	@echo 'make figures   execute all notebooks and write figures/   [PROFILE=smoke|default|evening|paper] [NB=01] [SEED=0]'
 	@echo 'make test      run the whole test suite'
 	@echo 'make report    write figures/report.html and the tables of the README from what is in figures/'
 	@echo 'make verify    run the smoke profile from nothing and compare every number with a reference   [NB=01] [UPDATE=1]'

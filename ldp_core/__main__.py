@@ -25,7 +25,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m ldp_core", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="command")
     figures = commands.add_parser("figures", help="execute the notebooks and write figures/")
-    figures.add_argument("--profile", default="default", help="smoke, default or paper")
+    figures.add_argument("--profile", default="default", help="smoke, default, evening or paper")
     figures.add_argument("--nb", default=None, help="one notebook, by the beginning of its name: 03")
     figures.add_argument("--seed", default=None, help="a whole number; the profile's own by default")
     figures.add_argument("--output", type=Path, default=ROOT / "figures", help="where the figures go")

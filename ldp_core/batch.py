@@ -62,7 +62,24 @@ def notebooks(number: str | None = None) -> list[Path]:
 
 
 def profile(name: str) -> dict[str, dict]:
-    """Return the parameters of every notebook at a profile: {notebook: {parameter: value}}."""
+    """Return the parameters of every notebook at a profile: {notebook: {parameter: value}}.
+
+    A profile may say `extends: another`: it then changes some of the other's parameters and keeps the rest.
+    """
+    content = _read_profile(name)
+    base = content.pop("extends", None)
+    below = {} if base is None else _read_profile(base)
+    if "extends" in below:
+        raise BatchError(f"profile {name} extends {base}, which extends another itself: one step is all there is")
+    for notebook, parameters in content.items():
+        if not (NOTEBOOKS / f"{notebook}.ipynb").exists():
+            raise BatchError(f"profile {name}: {notebook} is not a notebook")
+        if parameters is not None and not isinstance(parameters, dict):
+            raise BatchError(f"profile {name}: {notebook} must hold parameters, name: value")
+    return {notebook: (below.get(notebook) or {}) | (content.get(notebook) or {}) for notebook in below | content}
+
+
+def _read_profile(name: str) -> dict:
     path = PROFILES / f"{name}.yaml"
     known = sorted(p.stem for p in PROFILES.glob("*.yaml"))
     if name not in known:
@@ -73,12 +90,7 @@ def profile(name: str) -> dict[str, dict]:
         raise BatchError(f"{path.relative_to(ROOT)} is not YAML: {' '.join(str(error).split())}") from None
     if not content or not isinstance(content, dict):
         raise BatchError(f"{path.relative_to(ROOT)} must hold notebooks and their parameters, and holds {content!r}")
-    for notebook, parameters in content.items():
-        if not (NOTEBOOKS / f"{notebook}.ipynb").exists():
-            raise BatchError(f"profile {name}: {notebook} is not a notebook")
-        if parameters is not None and not isinstance(parameters, dict):
-            raise BatchError(f"profile {name}: {notebook} must hold parameters, name: value")
-    return {notebook: parameters or {} for notebook, parameters in content.items()}
+    return content
 
 
 def parameters(path: Path, profile_name: str, seed: str | int | None, output: Path) -> dict:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import nbformat
 import pytest
-import yaml
 
 from ldp_core import batch, environment, verify
 from ldp_core.batch import BatchError
@@ -17,7 +16,7 @@ from ldp_core.report import provenance
 
 ROOT = Path(environment.ROOT)
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
-PROFILES = ("smoke", "default", "paper")
+PROFILES = ("smoke", "default", "evening", "paper")
 
 
 @pytest.fixture
@@ -138,7 +137,7 @@ def test_the_command_refuses_in_one_line():
         [sys.executable, "-m", "ldp_core", "figures", "--profile", "huge"], cwd=ROOT, capture_output=True, text=True
     )
     assert ended.returncode == 2
-    assert ended.stderr.strip() == "figures: PROFILE = 'huge' must be one of default, paper, smoke"
+    assert ended.stderr.strip() == "figures: PROFILE = 'huge' must be one of default, evening, paper, smoke"
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
@@ -154,9 +153,20 @@ def test_committed_notebooks_have_no_outputs_and_known_parameters(path):
 
 @pytest.mark.parametrize("profile", PROFILES)
 def test_profiles_name_every_notebook(profile):
-    assert set(yaml.safe_load((ROOT / "notebooks" / "profiles" / f"{profile}.yaml").read_text())) == {
-        path.stem for path in NOTEBOOKS
-    }
+    assert set(batch.profile(profile)) == {path.stem for path in NOTEBOOKS}
+
+
+def test_a_profile_may_extend_another_by_one_step(monkeypatch, tmp_path):
+    evening, paper = batch.profile("evening"), batch.profile("paper")
+    changed = {(name, key) for name in paper for key, value in paper[name].items() if evening[name][key] != value}
+    assert changed == {("03_mnist_idlg", "full_repeats")}
+    monkeypatch.setattr(batch, "PROFILES", tmp_path)
+    (tmp_path / "one.yaml").write_text("extends: two\n")
+    (tmp_path / "two.yaml").write_text("extends: three\n")
+    with pytest.raises(batch.BatchError, match="profile one extends two, which extends another itself"):
+        batch.profile("one")
+    with pytest.raises(batch.BatchError, match="PROFILE = 'three' must be one of one, two"):
+        batch.profile("two")
 
 
 def test_parameter_cells_are_the_default_profile():
