@@ -67,30 +67,39 @@ def profile(name: str) -> dict[str, dict]:
     A profile may say `extends: another`: it then changes some of the other's parameters and keeps the rest.
     """
     content = _read_profile(name)
-    base = content.pop("extends", None)
-    below = {} if base is None else _read_profile(base)
+    if "extends" not in content:
+        return content
+    base = content.pop("extends")
+    if base not in _profiles():
+        raise BatchError(f"profile {name} extends {base!r}, which must be one of {', '.join(_profiles())}")
+    below = _read_profile(base)
     if "extends" in below:
         raise BatchError(f"profile {name} extends {base}, which extends another itself: one step is all there is")
-    for notebook, parameters in content.items():
-        if not (NOTEBOOKS / f"{notebook}.ipynb").exists():
-            raise BatchError(f"profile {name}: {notebook} is not a notebook")
-        if parameters is not None and not isinstance(parameters, dict):
-            raise BatchError(f"profile {name}: {notebook} must hold parameters, name: value")
-    return {notebook: (below.get(notebook) or {}) | (content.get(notebook) or {}) for notebook in below | content}
+    return {notebook: below.get(notebook, {}) | content.get(notebook, {}) for notebook in below | content}
+
+
+def _profiles() -> list[str]:
+    return sorted(path.stem for path in PROFILES.glob("*.yaml"))
 
 
 def _read_profile(name: str) -> dict:
     path = PROFILES / f"{name}.yaml"
-    known = sorted(p.stem for p in PROFILES.glob("*.yaml"))
-    if name not in known:
-        raise BatchError(f"PROFILE = {name!r} must be one of {', '.join(known)}")
+    if name not in _profiles():
+        raise BatchError(f"PROFILE = {name!r} must be one of {', '.join(_profiles())}")
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise BatchError(f"{path.relative_to(ROOT)} is not YAML: {' '.join(str(error).split())}") from None
     if not content or not isinstance(content, dict):
         raise BatchError(f"{path.relative_to(ROOT)} must hold notebooks and their parameters, and holds {content!r}")
-    return content
+    for notebook, parameters in content.items():
+        if notebook == "extends":
+            continue
+        if not (NOTEBOOKS / f"{notebook}.ipynb").exists():
+            raise BatchError(f"profile {name}: {notebook} is not a notebook")
+        if parameters is not None and not isinstance(parameters, dict):
+            raise BatchError(f"profile {name}: {notebook} must hold parameters, name: value")
+    return {name: value or {} if name != "extends" else value for name, value in content.items()}
 
 
 def parameters(path: Path, profile_name: str, seed: str | int | None, output: Path) -> dict:

@@ -8,6 +8,8 @@ import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from scipy import stats
+
 from ldp_core import files
 
 VERDICTS = ("holds", "holds if", "does not hold", "cannot be checked")
@@ -43,6 +45,12 @@ class Claim:
     def sentence(self) -> str:
         """Return the verdict with its condition."""
         return f"{self.verdict} {self.condition}".strip()
+
+
+def wilson(hits: int, trials: int) -> tuple[float, float]:
+    """Return the 95 % Wilson interval of a share."""
+    interval = stats.binomtest(int(hits), int(trials)).proportion_ci(method="wilson")
+    return float(interval.low), float(interval.high)
 
 
 def save(claims: Sequence[Claim], notebook: str, output: str | Path) -> None:

@@ -7,18 +7,18 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
 from ldp_core import runs
 from ldp_core.data.eeg import Recordings
-from ldp_core.experiments.eeg_overheard import AGENTS, ATTACKERS, Params, compute, load, network, scene, unknowns
+from ldp_core.experiments.eeg_overheard import AGENTS, ATTACKERS, DEFENCES, Params, compute, load, network, scene, unknowns
 from ldp_core.experiments.params import ParameterError
 
 __all__ = ["AGENTS", "ATTACKERS", "Attacks", "Params", "Trace"]
 __all__ += ["calibration", "ceiling", "check_trials", "counting", "head_power", "load", "run", "scene", "summary", "trace"]
 
 GROUPS_PER_SHARD = 3  # of five trials each
-IN_THE_CLEAR = ("D-PSGD", "unquantised")
-CALIBRATED = {True: "D-PSGD", False: "quantised"}  # in the clear or not: the defence on which attackers are calibrated
+SHOWN = ("D-PSGD", "quantised")  # of which notebook 4 shows the attack by number of states
 SECONDS_SHOWN = 0.5  # of one channel in Fig. 7, as in the paper
 
 
@@ -29,25 +29,25 @@ class Attacks(NamedTuple):
     x: np.ndarray
 
 
-def shards(params: Params, data: Recordings, rounds: dict[bool, int]) -> list[dict]:
+def shards(params: Params, data: Recordings, rounds: dict[str, int]) -> list[dict]:
     """Return the arguments of `compute` for every setting, attacker and block of trials; `rounds` as of `helpful_rounds`."""
     return [
         piece
         for aligned in params.attack_aligned
         for defence, factor in params.settings()
-        for attacker, states in zip(ATTACKERS, (1, rounds[defence in IN_THE_CLEAR], params.attack_models), strict=True)
+        for attacker, states in zip(ATTACKERS, (1, rounds[defence], params.attack_models), strict=True)
         for piece in _blocks(params, data, aligned, defence, factor, attacker, states, params.attack_trials)
     ]
 
 
-def helpful_rounds(params: Params, calibrated: pd.DataFrame) -> dict[bool, int]:
-    """Return after how many rounds of one run, at most `attack_rounds`, trials come back best: {in the clear?: rounds}.
+def helpful_rounds(params: Params, calibrated: pd.DataFrame) -> dict[str, int]:
+    """Return after how many rounds of one run, at most `attack_rounds`, trials come back best: {defence: rounds}.
 
     `calibrated` is the table of `calibration`. Its trials are among those attacked, so the choice favours the attacker.
     """
     of_one_run = calibrated[(calibrated["attacker"] == "one run") & (calibrated["states"] <= params.attack_rounds)]
     means = of_one_run.groupby(["defence", "states"])["correlation"].mean()
-    return {clear: int(means[CALIBRATED[clear]].idxmax()) for clear in (False, True)}
+    return {defence: int(means[defence].idxmax()) for defence in DEFENCES}
 
 
 def check_trials(params: Params) -> None:
@@ -67,13 +67,13 @@ def run(params: Params, data: Recordings, workers: int | None = None) -> Attacks
 
 
 def calibration(params: Params, data: Recordings, workers: int | None = None) -> Attacks:
-    """Return attacks on D-PSGD and Algorithm 1 by the number of states that the attacker has seen."""
+    """Return attacks by the number of states seen: rounds of one run for every defence, models for the two of `SHOWN`."""
     params.check()
     check_trials(params)
     pieces = [
         piece
-        for attacker in ATTACKERS[1:]
-        for defence in CALIBRATED.values()
+        for attacker, defences in zip(ATTACKERS[1:], (DEFENCES, SHOWN), strict=True)
+        for defence in defences
         for states in params.calibration_states
         for piece in _blocks(params, data, False, defence, 1.0, attacker, states, params.calibration_trials)
     ]
@@ -149,12 +149,16 @@ def ceiling(params: Params) -> float:
 
 
 def summary(attacks: pd.DataFrame) -> pd.DataFrame:
-    """Return means over trials with 95 % intervals (normal): one row per setting, attacker and number of states."""
+    """Return means over trials with 95 % intervals over people: one row per setting, attacker and number of states.
+
+    Trials of one person are alike, so an interval is Student's over the means of people; it is infinite for a single one.
+    """
     keys = ["aligned", "defence", "factor", "attacker", "states"]
     measures = ["correlation", "relative_error", "spectrum_error", "label", "diverged", "noise"]
     grouped = attacks.groupby(keys, sort=False)[measures]
     table = grouped.mean()
-    half = 1.96 * grouped.std(ddof=1) / np.sqrt(grouped.count())
+    people = attacks.groupby([*keys, "subject"], sort=False)[measures].mean().groupby(keys, sort=False)
+    half = stats.t.ppf(0.975, people.count() - 1) * people.std(ddof=1) / np.sqrt(people.count())
     for name in measures[:4]:
         table[f"{name}_low"], table[f"{name}_high"] = table[name] - half[name], table[name] + half[name]
     table["trials"] = grouped.size()

@@ -19,10 +19,10 @@ from typing import Annotated
 import numpy as np
 import pandas as pd
 from pydantic import Field
-from scipy import stats
 
 from ldp_core import runs
 from ldp_core.attacks import labels, similarity
+from ldp_core.claims import wilson
 from ldp_core.data import mnist
 from ldp_core.experiments.mnist_attack_shards import attack, attack_later, calibrate, read_labels
 from ldp_core.experiments.params import AgentParams, Count, NotNegative, ParameterError, Positive
@@ -170,12 +170,6 @@ def label_rates(table: pd.DataFrame) -> pd.DataFrame:
     names = ["sender", "rule", "rounds"]
     groups = table.groupby(names, sort=True)["right"]
     return pd.DataFrame([dict(zip(names, key, strict=True)) | _share("labels", right.to_numpy()) for key, right in groups])
-
-
-def wilson(hits: int, trials: int) -> tuple[float, float]:
-    """Return the 95 % Wilson interval of a share."""
-    interval = stats.binomtest(int(hits), int(trials)).proportion_ci(method="wilson")
-    return float(interval.low), float(interval.high)
 
 
 def _share(name: str, hits: np.ndarray) -> dict[str, float]:

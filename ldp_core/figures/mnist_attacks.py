@@ -162,8 +162,8 @@ def reconstruction(
     `table`, `originals` and `pictures` are those of `mnist_attacks.reconstructions`, row by row.
     """
     own = table[(table["victim"] == victim) & (table["sender"] == "quantised") & (table["rounds"] == 1)]
-    scales = np.array(sorted(own["scale"].unique()))
-    nearest = scales[np.argmin(np.abs(np.log10(np.maximum(scales, 1e-5)) - np.log10(max(scale, 1e-5))))]
+    scales = own["scale"][own["scale"] > 0].unique()
+    nearest = scales[np.argmin(np.abs(np.log10(scales / scale)))]
     rows = own.index[own["scale"] == nearest][:8]
-    name = "no quantisation" if nearest == 0 else f"d₀ = {nearest * d_0:g}"
+    name = f"d₀ = {nearest * d_0:g}"
     return fig5(originals[rows], {name: pictures[rows]}, {name: table.loc[rows, "mse"].to_numpy()}, "mean square errors below")

@@ -45,11 +45,15 @@ def test_people_are_told_apart_and_by_nothing_but_the_trial(kind):
 
 @pytest.mark.parametrize("kind", ["log-covariance", "log-spectrum"])
 def test_permuted_identities_give_chance(kind):
-    """96 trials, chance 1/4: more than 45 hits have probability 1e-6 if the names say nothing."""
+    """Learned from names that say nothing, 20 times: the mean share of right names is 1/4. Each share has a deviation of at
+    most 0.15 (measured: 0.14), so the mean is within 0.17 of it but with probability 1e-6."""
     known, who, judged, names = people()
-    permuted = np.random.default_rng(1).permutation(who)
-    fitted = identity.classifier(kind, FS, BAND, 0).fit(known, permuted)
-    assert np.sum(fitted.predict(judged) == np.random.default_rng(2).permutation(names)) <= 45
+    shares = []
+    for seed in range(20):
+        permuted = np.random.default_rng(seed).permutation(who)
+        guessed = identity.classifier(kind, FS, BAND, 0).fit(known, permuted).predict(judged)
+        shares.append(identity.rate(names, guessed).share)
+    assert abs(np.mean(shares) - 0.25) < 0.17
 
 
 def test_the_network_is_a_function_of_its_seed_and_leaves_the_global_generator_alone():

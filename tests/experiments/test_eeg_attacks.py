@@ -43,18 +43,31 @@ def overheard(defence: str, attacker: str, states: int = 2, groups: int = 1, fac
 
 
 def test_the_second_attacker_uses_as_many_rounds_as_help_and_were_heard(recordings):
-    """Calibrated separately for messages in the clear and quantised ones, whose best numbers differ."""
-    means = {"D-PSGD": {1: 0.5, 2: 0.8, 4: 0.6, 8: 0.1}, "quantised": {1: 0.0, 2: 0.1, 4: 0.2, 8: 0.3}}
-    rows = [(defence, states, mean) for defence, curve in means.items() for states, mean in curve.items()]
+    """Calibrated for each defence by itself: their best numbers differ."""
+    curve = {1: 0.5, 2: 0.8, 4: 0.6, 8: 0.1}
+    means = dict.fromkeys(eeg_overheard.DEFENCES, curve) | {"quantised": {1: 0.0, 2: 0.1, 4: 0.2, 8: 0.3}}
+    rows = [(defence, states, mean) for defence, found in means.items() for states, mean in found.items()]
     table = pd.DataFrame(rows, columns=["defence", "states", "correlation"]).assign(attacker="one run")
     table = pd.concat([table, table.assign(attacker="many models", correlation=1.0)])
+    others = dict.fromkeys(eeg_overheard.DEFENCES, 2)
     heard_four = PARAMS.model_copy(update={"attack_rounds": 4})
-    assert eeg_attacks.helpful_rounds(heard_four, table) == {True: 2, False: 4}
-    assert eeg_attacks.helpful_rounds(PARAMS.model_copy(update={"attack_rounds": 8}), table) == {True: 2, False: 8}
-    pieces = eeg_attacks.shards(heard_four, recordings, {True: 2, False: 4})
+    assert eeg_attacks.helpful_rounds(heard_four, table) == others | {"quantised": 4}
+    assert eeg_attacks.helpful_rounds(PARAMS.model_copy(update={"attack_rounds": 8}), table) == others | {"quantised": 8}
+    pieces = eeg_attacks.shards(heard_four, recordings, others | {"quantised": 4})
     used = {(piece["defence"], piece["states"]) for piece in pieces if piece["attacker"] == "one run"}
-    clear = {("D-PSGD", 2), ("unquantised", 2)}
-    assert used == clear | {(defence, 4) for defence in ("quantised", "random start", "dithered")}
+    assert used == set((others | {"quantised": 4}).items())
+
+
+def test_intervals_are_over_people_and_not_over_their_trials():
+    """Ten trials of each of three people, alike within a person: thirty trials say no more than three."""
+    common = {"aligned": False, "defence": "D-PSGD", "factor": 1.0, "attacker": "one round", "states": 1}
+    common |= dict.fromkeys(("relative_error", "spectrum_error", "label", "diverged", "noise"), 0.0)
+    people = {1: 0.1, 2: 0.2, 3: 0.6}
+    rows = [common | {"subject": subject, "correlation": mean} for subject, mean in people.items() for _ in range(10)]
+    (row,) = eeg_attacks.summary(pd.DataFrame(rows)).itertuples()
+    half = 4.302653 * np.std(list(people.values()), ddof=1) / np.sqrt(3)  # Student, two degrees of freedom
+    assert row.correlation == pytest.approx(0.3) and row.trials == 30
+    assert (row.correlation_low, row.correlation_high) == pytest.approx((0.3 - half, 0.3 + half), rel=1e-6)
 
 
 def test_a_calibration_without_a_round_that_was_heard_is_refused():
@@ -158,7 +171,7 @@ def summary(**correlations: float) -> pd.DataFrame:
         for attacker in eeg_overheard.ATTACKERS:
             near = {f"correlation{end}": correlation + shift for end, shift in (("", 0), ("_low", -0.01), ("_high", 0.01))}
             row = {"defence": defence.replace("_", " ").replace("D PSGD", "D-PSGD"), "attacker": attacker, "states": 8}
-            rows.append(row | near | {"aligned": False, "factor": 1.0, "label": 0.3, "label_low": 0.2, "label_high": 0.4})
+            rows.append(row | near | {"aligned": False, "factor": 1.0, "label": 0.25, "trials": 90})
     return pd.DataFrame(rows)
 
 
@@ -179,7 +192,7 @@ def identified(**shares: float) -> pd.DataFrame:
 def test_verdicts_follow_the_numbers_both_ways():
     safe = summary(D_PSGD=0.95, quantised=0.05, random_start=0.04, dithered=0.03)
     rates = identified(raw=0.9, D_PSGD=0.76, quantised=0.12, random_start=0.1, dithered=0.1)
-    rows = {row.key: row for row in eeg_identity_verdicts.verdicts(safe, safe, rates, rates, 1 / 9)}
+    rows = {row.key: row for row in eeg_identity_verdicts.verdicts(safe, safe, rates, rates, 1 / 9, 4)}
     assert rows["fig7-clear"].verdict == "holds if"
     assert rows["fig7-quantised"].verdict == "holds"
     assert rows["reidentification-rates"].verdict == "holds"
@@ -188,7 +201,7 @@ def test_verdicts_follow_the_numbers_both_ways():
     assert rows["ours-eeg-margin"].verdict == "holds"
     leaky = summary(D_PSGD=0.9, quantised=0.6, random_start=0.04, dithered=0.03)
     told = identified(raw=0.9, D_PSGD=0.5, quantised=0.6, random_start=0.1, dithered=0.1)
-    rows = {row.key: row for row in eeg_identity_verdicts.verdicts(leaky, leaky, told, told, 1 / 9)}
+    rows = {row.key: row for row in eeg_identity_verdicts.verdicts(leaky, leaky, told, told, 1 / 9, 4)}
     assert rows["fig7-quantised"].verdict == "holds if"
     assert "not on the grid" in rows["fig7-quantised"].condition
     assert rows["reidentification-rates"].verdict == "does not hold"
@@ -205,7 +218,8 @@ def test_the_verdict_on_a_second_data_set_needs_all_three():
         ("holds", narrow, safe, rates),
         ("cannot be checked", wide, safe, rates),
         ("does not hold", costly, safe, rates),
-        ("does not hold", narrow, safe, told),
+        ("cannot be checked", narrow, safe, told),
+        ("does not hold", narrow, safe, told.assign(rate=told["rate"].where(told["defence"] != "quantised", 0.9), low=0.85)),
         ("does not hold", narrow, summary(D_PSGD=0.95, quantised=0.1, random_start=0.4, dithered=0.1), rates),
         ("cannot be checked", narrow, summary(D_PSGD=0.5, quantised=0.1, random_start=0.04, dithered=0.1), rates),
     ]
@@ -214,13 +228,40 @@ def test_the_verdict_on_a_second_data_set_needs_all_three():
         assert row.verdict == expected and row.ours_to_prove
 
 
+def test_labels_are_told_when_they_are_read_above_chance_and_hidden_only_within_an_interval():
+    rates = identified(raw=0.9, D_PSGD=0.76, quantised=0.12, random_start=0.1, dithered=0.1)
+    table = summary(D_PSGD=0.95, quantised=0.05, random_start=0.04, dithered=0.03)
+    for share, trials, expected in ((0.25, 90, "holds"), (0.45, 90, "does not hold"), (0.4, 10, "cannot be checked")):
+        changed = table.assign(label=share, trials=trials)
+        rows = {row.key: row for row in eeg_identity_verdicts.verdicts(changed, table, rates, rates, 1 / 9, 4)}
+        assert rows["eeg-labels"].verdict == expected
+
+
+def test_not_above_chance_counts_only_when_it_could_have_been_noticed():
+    safe = summary(D_PSGD=0.95, quantised=0.05, random_start=0.04, dithered=0.03)
+    rates = identified(raw=0.9, D_PSGD=0.76, quantised=0.11, random_start=0.11, dithered=0.11)
+    for trials, expected in ((90, "holds"), (18, "cannot be checked")):
+        few = rates.assign(trials=trials, hits=trials // 9)
+        rows = {row.key: row for row in eeg_identity_verdicts.verdicts(safe, safe, few, few, 1 / 9, 4)}
+        assert rows["identity-protected"].verdict == expected
+
+
+def test_a_dither_that_leaks_is_not_excused():
+    leaky = summary(D_PSGD=0.95, quantised=0.05, random_start=0.4, dithered=0.03)
+    rates = identified(raw=0.9, D_PSGD=0.76, quantised=0.12, random_start=0.1, dithered=0.1)
+    rows = {row.key: row for row in eeg_identity_verdicts.verdicts(leaky, leaky, rates, rates, 1 / 9, 4)}
+    assert rows["fig7-quantised"].verdict == "does not hold" and "Even with a random psi_0" in rows["fig7-quantised"].reason
+
+
 def test_an_attack_that_fails_without_defence_proves_nothing_about_one():
     weak = summary(D_PSGD=0.5, quantised=0.05, random_start=0.04, dithered=0.03)
     rates = identified(raw=0.9, D_PSGD=0.76, quantised=0.12, random_start=0.1, dithered=0.1)
-    rows = {row.key: row for row in eeg_identity_verdicts.verdicts(weak, weak, rates, rates, 1 / 9)}
-    assert {rows[key].verdict for key in ("fig7-clear", "fig7-quantised", "reidentification-rates")} == {"cannot be checked"}
+    rows = {row.key: row for row in eeg_identity_verdicts.verdicts(weak, weak, rates, rates, 1 / 9, 4)}
+    unknown = ("fig7-clear", "fig7-quantised", "reidentification-rates", "ours-eeg-margin")
+    assert {rows[key].verdict for key in unknown} == {"cannot be checked"}
     strong = summary(D_PSGD=0.95, quantised=0.05, random_start=0.04, dithered=0.03)
-    few = {row.key: row for row in eeg_identity_verdicts.verdicts(strong, strong, rates.assign(trials=9, hits=1), rates, 1 / 9)}
+    too_few = rates.assign(trials=9, hits=1)
+    few = {row.key: row for row in eeg_identity_verdicts.verdicts(strong, strong, too_few, rates, 1 / 9, 4)}
     assert {few[key].verdict for key in ("reidentification-rates", "identity-protected")} == {"cannot be checked"}
 
 

@@ -85,16 +85,22 @@ def test_rows_follow_the_numbers():
             "lost": [0.001], "lost_low": [-0.002], "lost_high": [0.004], "runs": [20],
         }
     )  # fmt: skip
-    rows = promise_verdicts.verdicts(table, pd.DataFrame({"target": [0.1], "audited": [0.03]}), 1000)
+    rows = promise_verdicts.verdicts(table, pd.DataFrame({"target": [0.1], "audited": [0.03]}), promise.Params(), 116)
     assert [row.verdict for row in rows] == ["holds"] * 3 and all(row.ours_to_prove for row in rows)
     worse = promise_verdicts.verdicts(
         table.assign(lost_low=-0.05, lost_high=-0.02, without_dither=0.5),
         pd.DataFrame({"target": [0.1], "audited": [0.2]}),
-        1000,
+        promise.Params(),
+        116,
     )
     assert [row.verdict for row in worse] == ["does not hold"] * 3
-    unclear = promise_verdicts.verdicts(table.assign(lost_low=-0.05), pd.DataFrame({"target": [0.1], "audited": [0.0]}), 1000)
-    assert unclear[0].verdict == "cannot be checked"
+    nothing = pd.DataFrame({"target": [0.1], "audited": [0.0]})
+    unclear = promise_verdicts.verdicts(table.assign(lost_low=-0.05), nothing, promise.Params(), 116)
+    assert unclear[0].verdict == unclear[2].verdict == "cannot be checked" and "proves nothing" in unclear[2].reason
+    slow = pd.concat([table.assign(t=300, lost_low=-0.05), table])
+    assert (
+        promise_verdicts.verdicts(slow, nothing, promise.Params(), 116)[0].sentence == "holds if training lasts 1000 iterations"
+    )
 
 
 @pytest.mark.parametrize(

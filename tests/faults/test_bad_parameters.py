@@ -81,8 +81,13 @@ CASES = [  # a notebook, what is changed at its smoke profile, and what the sent
     ("04", {"batch_norm": "layer"}, "batch_norm = 'layer' is wrong"),
     ("04", {"fs": 0.0}, "fs = 0.0 is wrong: it must be greater than 0"),
     ("04", {"nu": 1.5}, "nu = 1.5 must lie in (1/2, 1)"),
+    ("04", {"window": [2.0]}, "window = [2.0] must be empty or two increasing times"),
+    ("04", {"second": "synthetic", "second_window": [1.0]}, "window = [1.0] must be empty or two increasing times"),
+    ("04", {"central_epochs": "x"}, "epochs = 'x' is wrong"),
+    ("04", {"ablation_folds": [77]}, "subject 77 is not among subjects"),
 ]
-LATER = {"04": ("data", "central_epochs", "ablation_folds", "ablation_iterations")}  # refused by the cells that use them
+OPTIONAL = ("central_epochs", "ablation_folds", "ablation_iterations", "second", "second_window")  # may be switched off
+LATER = {"04": ("data", *OPTIONAL)}
 NEVER_RIGHT = {"nothing": None, "a mapping": {"a": 1}, "not a number": math.nan, "a word": "nonsense"}
 
 
