@@ -224,12 +224,10 @@ def frontier(table: pd.DataFrame, unquantised: dict[str, float], caption: str) -
         for (weight, arrival), line in rows.groupby(["weight", "arrival"]):
             line = line.sort_values("d_0")
             axes.plot(line["delta"], line["accuracy"], marker=marks[arrival][0], color=colours[weight], lw=1, ms=6, alpha=0.85)
-            if arrival == "uniform":
+            if arrival == "uniform" and weight == weights[0]:  # the other lines go through the same steps in the same order
                 for point in line.itertuples():
-                    left = weights.index(weight) % 2  # the labels of neighbouring lines on different sides
-                    axes.annotate(f"{point.d_0:g}", (point.delta, point.accuracy), xytext=(-6, 4) if left else (6, -9),
-                                  ha="right" if left else "left", textcoords="offset points", fontsize=7,
-                                  color=colours[weight])  # fmt: skip
+                    axes.annotate(f"d₀ = {point.d_0:g}", (point.delta, point.accuracy), xytext=(8, -9), ha="left",
+                                  textcoords="offset points", fontsize=7, color=colours[weight])  # fmt: skip
         axes.axhline(unquantised[normalise], color="grey", ls=":", lw=1)
         axes.set(xlabel="δ", title=name, xlim=(-0.12, 1.06))
     panels[0].set_ylabel("accuracy on held-out mushrooms")

@@ -101,7 +101,7 @@ def rates(
     without its L2 term, drawn dotted: it has no minimiser, so its last panel shows F itself. `dithered` is a
     table and its slopes for a single d_0 with a public dither.
     """
-    figure = Figure(figsize=(10.5, 7.6))
+    figure = Figure(figsize=(13.5, 7.6))
     steps = sorted(table["d_0"].unique())
     colours = dict(zip([step for step in steps if step], STEP_PALETTE, strict=False)) | {0.0: COLOURS["unquantised"]}
     for axes, (name, title) in zip(figure.subplots(2, 2).flat, MEASURE_TITLES.items(), strict=True):
@@ -115,15 +115,13 @@ def rates(
         for step, dotted in plain.groupby("d_0"):
             axes.plot(dotted.groupby("t")[name].median(), color=colours[step], ls=":", lw=1.3)
         fitted = dithered[1][dithered[1]["measure"] == name].iloc[0]
-        label = (
-            f"d₀ = {fitted['d_0']:g}, public dither: slope {fitted['slope']:.2f} [{fitted['low']:.2f}, {fitted['high']:.2f}]"
-        )
+        label = f"d₀ = {fitted['d_0']:g}, dither: slope {fitted['slope']:.2f} [{fitted['low']:.2f}, {fitted['high']:.2f}]"
         axes.plot(dithered[0].groupby("t")[name].median(), color=COLOURS["dithered"], ls="-.", label=label)
-        axes.plot([], [], color="grey", ls=":", label="dotted: the plain loss, without L2 term")
+        axes.plot([], [], color="grey", ls=":", label="plain loss, without L2 term")
         if name in claimed:
             _slope_guide(axes, table, name, claimed[name])
         axes.set(xscale="log", yscale="log", xlabel="iteration t", title=title)
-        axes.legend(fontsize="x-small", loc="lower left", frameon=True, framealpha=0.85, edgecolor="none")
+        axes.legend(fontsize="x-small", loc="upper left", bbox_to_anchor=(1.0, 1.0))
     house.caption(figure, caption)
     return figure
 

@@ -139,28 +139,28 @@ def factors(summary: pd.DataFrame, rates: pd.DataFrame, caption: str) -> Figure:
 
 
 def straight(table: pd.DataFrame, paper: tuple[float, float], chance: float, caption: str) -> Figure:
-    """Return re-identification from gradient estimates alone by the number of states, with and without alignment."""
-    table = table[table["factor"] == 1.0]
-    alignments = list(table["aligned"].unique())
-    figure = Figure(figsize=(4.9 * len(alignments) + 1.5, 4.2))
-    panels = figure.subplots(1, len(alignments), squeeze=False, sharey=True)[0]
-    for axes, aligned in zip(panels, alignments, strict=True):
-        part = table[table["aligned"] == aligned]
-        for place, ((defence, attacker), curve) in enumerate(_with_first(part).groupby(["defence", "attacker"], sort=False)):
-            style = "-" if attacker == "many models" else "--"
-            error = np.abs(curve[["low", "high"]].to_numpy().T - curve["rate"].to_numpy())
-            label = f"{DEFENCE_LABELS[defence]}: {'models' if attacker == 'many models' else 'rounds'}"
-            beside = curve["states"] * (1 + 0.025 * place)  # so that intervals do not hide each other
-            axes.errorbar(beside, curve["rate"], yerr=error, color=DEFENCE_COLOURS[defence], ls=style, lw=1.3,
-                          marker=ATTACKER_MARKERS[attacker], ms=5, capsize=2, label=label)  # fmt: skip
-        _marks(axes, paper, chance)
-        states = sorted(part["states"].unique())
-        axes.set(xscale="log", xlabel="gradients seen", title="aligned" if aligned else "not aligned")
-        axes.set_xticks(states, [str(number) for number in states])
-        axes.minorticks_off()
-        axes.yaxis.set_major_formatter(PERCENT)
-    panels[0].set_ylabel("subject named correctly")
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside right center", fontsize="x-small")
+    """Return re-identification from gradient estimates alone by the number of states; a row is an attacker."""
+    table = _with_first(table[table["factor"] == 1.0])
+    alignments, attackers = (list(table[name].unique()) for name in ("aligned", "attacker"))
+    figure = Figure(figsize=(4.9 * len(alignments) + 1.5, 3.1 * len(attackers) + 0.9))
+    panels = figure.subplots(len(attackers), len(alignments), squeeze=False, sharey=True)
+    for row, attacker in zip(panels, attackers, strict=True):
+        for axes, aligned in zip(row, alignments, strict=True):
+            part = table[(table["aligned"] == aligned) & (table["attacker"] == attacker)]
+            for place, (defence, curve) in enumerate(part.groupby("defence", sort=False)):
+                error = np.abs(curve[["low", "high"]].to_numpy().T - curve["rate"].to_numpy())
+                beside = curve["states"] * (1 + 0.04 * place)  # so that intervals do not hide each other
+                axes.errorbar(beside, curve["rate"], yerr=error, color=DEFENCE_COLOURS[defence], lw=1.3,
+                              marker=ATTACKER_MARKERS[attacker], ms=5, capsize=2, label=DEFENCE_LABELS[defence])  # fmt: skip
+            _marks(axes, paper, chance)
+            states = sorted(part["states"].unique())
+            unit = "models" if attacker == "many models" else "rounds of one run"
+            axes.set(xscale="log", xlabel=f"{unit} seen", title="aligned" if aligned else "not aligned")
+            axes.set_xticks(states, [str(number) for number in states])
+            axes.minorticks_off()
+            axes.yaxis.set_major_formatter(PERCENT)
+        row[0].set_ylabel("subject named correctly")
+    figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside right center", fontsize="x-small")
     _caption(figure, caption)
     return figure
 
