@@ -42,6 +42,10 @@ class Pmf(NamedTuple):
     upper_probability: np.ndarray
 
 
+class NotFinite(ArithmeticError, ValueError):
+    """A number as only a diverging run produces it: infinite, NaN, or too large beside the step to be quantised."""
+
+
 def pmf(y, step, dither=None) -> Pmf:
     """Return the two-point distribution of the level that y is sent as (eq. (3)); with a dither, on the grid moved by it.
 
@@ -152,5 +156,5 @@ def _require_ratio(ratio: np.ndarray, y: np.ndarray, step: np.ndarray) -> None:
     wrong = ~(np.abs(ratio) <= LARGEST_LEVEL)
     worst_y, worst_step = y[wrong].flat[0], step[wrong].flat[0]
     if not np.isfinite(worst_y):
-        raise ValueError(f"y = {worst_y} must be finite to be quantised (eq. (3))")
-    raise ValueError(f"|y| / step = {abs(worst_y)} / {worst_step} must not exceed 2**52: no fractional part is left (eq. (3))")
+        raise NotFinite(f"y = {worst_y} must be finite to be quantised (eq. (3))")
+    raise NotFinite(f"|y| / step = {abs(worst_y)} / {worst_step} must not exceed 2**52: no fractional part is left (eq. (3))")

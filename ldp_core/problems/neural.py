@@ -22,6 +22,7 @@ import torch
 from torch import nn
 
 from ldp_core.problems.parameters import BATCH_NORM, Module, layout, make
+from ldp_core.quantizer import NotFinite
 from ldp_core.randomness import Purpose, generator
 
 CHUNK = 64  # both defaults are measured on the paper's CNN: benchmarks/cnn_gradients.py
@@ -173,7 +174,7 @@ class FullHistory:
             )
         total = losses @ torch.as_tensor(piece.counts, dtype=losses.dtype)
         if not torch.isfinite(total):
-            raise ValueError("the loss is infinite or NaN: the network has diverged")
+            raise NotFinite("the loss is infinite or NaN: the network has diverged")
         return total
 
     def _gradient(self, module: nn.Module, theta: np.ndarray, piece: Weighted) -> np.ndarray:
@@ -181,7 +182,7 @@ class FullHistory:
             vector = torch.tensor(theta, dtype=self.dtype, requires_grad=True)
             (gradient,) = torch.autograd.grad(self._weighted_loss(module, vector, piece), vector)
         if not torch.isfinite(gradient).all():
-            raise ValueError("the gradient is infinite or NaN at a finite loss")
+            raise NotFinite("the gradient is infinite or NaN at a finite loss")
         return gradient.numpy()
 
     def _total_loss(self, module: nn.Module, theta: np.ndarray, piece: Weighted) -> np.ndarray:
@@ -198,7 +199,7 @@ class FullHistory:
         if theta.shape != (*self.history.shape[:2], self.dim):
             raise ValueError(f"theta has shape {theta.shape}, it must be {(*self.history.shape[:2], self.dim)}")
         for run, agent in np.argwhere(~np.isfinite(theta).all(axis=2)):
-            raise ValueError(f"run {run} of this batch, agent {agent}: theta must be finite")
+            raise NotFinite(f"run {run} of this batch, agent {agent}: theta must be finite")
         return theta
 
     def _checked_rows(self, rows) -> np.ndarray:
@@ -264,7 +265,8 @@ def _named(run: int, agent: int) -> Iterator[None]:
     try:
         yield
     except ValueError as error:
-        raise ValueError(f"run {run} of this batch, agent {agent}: {error}") from error
+        kind = NotFinite if isinstance(error, NotFinite) else ValueError
+        raise kind(f"run {run} of this batch, agent {agent}: {error}") from error
     except Exception as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise RuntimeError(f"run {run} of this batch, agent {agent}: the module or its loss failed: {reason}") from error

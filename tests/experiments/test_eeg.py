@@ -158,6 +158,11 @@ def test_divergence_is_caught_named_counted_and_reported(folder):
     assert last["mean"] == 0.5 and last["diverged"] == 1, "a network that has diverged decides nothing"
 
 
+def test_a_state_too_large_to_be_quantised_has_diverged(folder):
+    result = eeg_training.compute(**shard(folder, batch_norm="none", convolution_scale=1.0, lam_0=1e9, d_0=1e-9, d_0_slope=0.0))
+    assert 0 <= result["diverged"] < 6 and np.isnan(result["accuracy"][-1]).all()
+
+
 @pytest.mark.parametrize("batch_norm", ["fixed", "none"])
 def test_other_treatments_of_normalisation_run(folder, batch_norm):
     result = eeg_training.compute(**shard(folder, batch_norm=batch_norm, convolution_scale=1.0))

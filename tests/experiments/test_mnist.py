@@ -11,6 +11,7 @@ from ldp_core.experiments import mnist, mnist_budget, mnist_verdicts
 from ldp_core.experiments.params import ParameterError
 from ldp_core.figures import mnist as mnist_figures
 from ldp_core.problems import neural
+from ldp_core.quantizer import NotFinite
 
 TINY = {"iterations": 4, "samples": 3, "evaluate_every": 2, "test": 10, "final_test": 20}
 
@@ -99,7 +100,7 @@ def test_divergence_is_a_result_that_says_when(data, variant):
 
 def test_a_state_that_overflows_at_the_last_step_has_diverged_too(data, monkeypatch):
     def not_finite(self, theta, rows):
-        raise ValueError("run 0 of this batch, agent 0: the loss is infinite or NaN: the network has diverged")
+        raise NotFinite("run 0 of this batch, agent 0: the loss is infinite or NaN: the network has diverged")
 
     monkeypatch.setattr(neural.FullHistory, "loss", not_finite)
     assert train(data)["diverged"] == 4
