@@ -28,7 +28,7 @@ from ldp_core.randomness import Purpose, generator
 SHAPE = (1, 28, 28)
 CLASSES = 10
 ESCAPE = 1e3  # pixels are in [0, 1]: a guess with a pixel beyond this will not come back
-PUBLISHED_STEPS, PUBLISHED_MEMORY, PUBLISHED_LOSS = 300 * 20, 100, 1e-6  # 300 calls of 20 steps each; stop below this loss
+PUBLISHED_MEMORY, PUBLISHED_LOSS = 100, 1e-6  # pairs kept; stop below this loss
 
 
 class Inversion(NamedTuple):

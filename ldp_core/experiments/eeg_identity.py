@@ -107,7 +107,7 @@ def compute_straight(
     torch.set_num_threads(1)
     settings = Params(**params)
     trials = eeg_attacks.scene(settings, aligned, data)
-    own, judged = _interleaved(trials.known_who, settings.identity_known), _judged(settings, trials)
+    own, judged = _interleaved(trials.known_who, settings.identity_known), _judged(settings)
     features = [
         log_gradient(_estimates(settings, trials, x, y, first, defence, factor, attacker, states))
         for x, y, first in ((trials.known[own], trials.known_y[own], KNOWN_GROUPS), (trials.x[judged], trials.y[judged], 0))
@@ -223,14 +223,14 @@ def _observed(params: Params) -> list[tuple[str, int]]:
     return first + [(attacker, states) for attacker in ATTACKERS[1:] for states in several]
 
 
-def _judged(params: Params, trials: eeg_overheard.Scene) -> slice:
+def _judged(params: Params) -> slice:
     """Return the first trials in the order of attack: as many of everybody."""
     return slice(0, params.identity_trials * len(params.subjects))
 
 
 def _judge(params: Params, aligned: bool, guessed: np.ndarray) -> dict[str, float]:
     trials = eeg_attacks.scene(params, aligned)
-    return _rate(trials.who[_judged(params, trials)], guessed)
+    return _rate(trials.who[_judged(params)], guessed)
 
 
 def _interleaved(who: np.ndarray, per_subject: int) -> np.ndarray:

@@ -72,8 +72,7 @@ def compute(
 ) -> dict[str, np.ndarray]:
     """Return the accuracy `[times, runs, agents]` of a block of runs of one variant, and bits a coordinate."""
     settings, (table, features) = Params(**params), problem("l2")
-    if table.provenance.sha256 != data:
-        raise ValueError(f"the mushrooms here have SHA-256 {table.provenance.sha256[:12]}, those meant {data[:12]}")
+    _require(table, data)
     numbers, net = range(first_run, first_run + count), settings.network()
     points = settings.promise_warm_up + iterations
     train, test = streams.history(settings.seed, numbers, net.agents, points, settings.samples, features.rows, settings.test)
@@ -199,6 +198,7 @@ def attacked(params: dict, data: str, schedules: dict, agent: int, modification:
     likelihood ratio is the best test there is, and the bound holds at confidence 1 - 1e-6.
     """
     settings, (table, features) = Params(**params), problem("l2")
+    _require(table, data)
     net = settings.network()
     iterations, warm_up = settings.audit_iterations, settings.promise_warm_up
     train, _ = streams.history(
@@ -288,6 +288,11 @@ def _audit(y: np.ndarray, other: np.ndarray, step: np.ndarray, samples: int, see
         return score
 
     return audit.audit(mechanism, samples, seed=seed, confidence=1 - 1e-6, distinguishers={"likelihood ratio": fit}).lower
+
+
+def _require(table: mushrooms.Mushrooms, sha256: str) -> None:
+    if table.provenance.sha256 != sha256:
+        raise ValueError(f"the mushrooms here have SHA-256 {table.provenance.sha256[:12]}, those meant {sha256[:12]}")
 
 
 def _algorithm(net: network.Network, schedules: Schedules, variant: Variant, seed: int) -> optimizer.Algorithm:

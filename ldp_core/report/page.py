@@ -106,9 +106,9 @@ def _figures(found: Found) -> str:
         own = [figure for figure in found.figures if figure.name.split("_")[0] == name]
         if name in found.missing:
             parts.append(_placeholder(found, name, caption, number))
-        parts += [_figure(figure, images[figure.name], found) for figure in own]
+        parts += [_figure(figure, images[figure.name]) for figure in own]
     others = [figure for figure in found.figures if figure.name.split("_")[0] not in PAPER_FIGURES]
-    return "\n".join([*parts, *(_figure(figure, images[figure.name], found) for figure in others)])
+    return "\n".join([*parts, *(_figure(figure, images[figure.name]) for figure in others)])
 
 
 def _placeholder(found: Found, name: str, caption: str, number: str) -> str:
@@ -117,7 +117,7 @@ def _placeholder(found: Found, name: str, caption: str, number: str) -> str:
     return f'<p id="{name}" class="soft"><b>Fig. {name[3:]}</b> ({escape(caption)}): not here. {advice}</p>'
 
 
-def _figure(figure: Figure, address: str, found: Found) -> str:
+def _figure(figure: Figure, address: str) -> str:
     stand_ins = sorted({data["name"] for data in figure.data if data["kind"] != "real"})
     warning = f" Made from stand-in data: {escape(', '.join(stand_ins))}." if stand_ins else ""
     words = (
