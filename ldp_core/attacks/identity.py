@@ -20,8 +20,8 @@ from ldp_core.attacks.trials import known_and_attacked, log_spectrum
 __all__ = ["CLASSIFIERS", "Linear", "Network", "Rate", "classifier", "half", "log_covariance", "rate"]
 __all__ += ["known_and_attacked", "log_spectrum"]
 
-# Of a trial's covariance towards its mean variance: a reconstruction's weakest directions are noise. The best of five values for
-# undefended reconstructions.
+# Of a trial's covariance towards its mean variance: a reconstruction's weakest directions are noise. The best of five values
+# for undefended reconstructions.
 SHRINKAGE = 0.2
 INVERSE_PENALTY = 0.1  # sklearn's C on standardised features: hundreds of them and some hundred trials ask for a firm hand
 PASSES, BATCH, LEARNING_RATE, DROPOUT = 30, 32, 3e-3, 0.25  # of the network; fixed beforehand, tuned on no trial

@@ -162,8 +162,8 @@ def _slope_guide(axes, table: pd.DataFrame, name: str, slope: float) -> None:
 
 
 def _arrow(axes, start: np.ndarray, end: np.ndarray, bend: float, colour: str, label: str) -> None:
-    arrow = FancyArrowPatch(start, end, connectionstyle=f"arc3,rad={bend}", arrowstyle="-|>", mutation_scale=15,
-                            shrinkA=27, shrinkB=16, color=colour, lw=1.5, zorder=2)  # fmt: skip
+    arrow = FancyArrowPatch(start, end, connectionstyle=f"arc3,rad={bend}", arrowstyle="-|>", mutation_scale=14,
+                            shrinkA=38, shrinkB=16, color=colour, lw=1.5, zorder=2)  # fmt: skip
     axes.add_patch(arrow)
     (dx, dy), middle = end - start, (start + end) / 2
     x, y = middle + bend / 2 * np.array([dy, -dx])
