@@ -70,11 +70,11 @@ def save(
     record = {"figure": name, "notebook": notebook, "params": params, "data": list(data), "numbers": numbers}
     text = json.dumps(record, indent=1, sort_keys=True, allow_nan=False) + "\n"
     files.write(
-        folder / f"{name}.svg", lambda file: figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
+        folder / f"{name}.png", lambda file: figure.savefig(file, format="png", dpi=PNG_DPI, metadata={"Software": None})
     )
     figure.set_layout_engine("none")  # everything has its place now: no need to find it again for each format
     files.write(
-        folder / f"{name}.png", lambda file: figure.savefig(file, format="png", dpi=PNG_DPI, metadata={"Software": None})
+        folder / f"{name}.svg", lambda file: figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
     )
     files.write(folder / f"{name}.json", lambda file: file.write(text.encode()))
 
