@@ -198,7 +198,7 @@ def _records(output: Path) -> dict[str, tuple[int, str]]:
 
 
 def _publish(working: Path, place: Path) -> tuple[int, int]:
-    """Move an executed notebook to its place without what changes from run to run: times, progress bars, process numbers.
+    """Move an executed notebook to its place without what changes from run to run: times, progress bars, random names.
 
     Returns what the progress bars knew: how many shards there were, and how many of them had been computed before.
     """
@@ -209,6 +209,8 @@ def _publish(working: Path, place: Path) -> tuple[int, int]:
     for cell in notebook.cells:
         cell.metadata.pop("papermill", None)
         cell.metadata.pop("execution", None)
+        if "injected-parameters" in cell.metadata.get("tags", []):
+            cell.id = "injected-parameters"  # papermill draws one at random
         if cell.cell_type == "code":
             cell.outputs = [output for output in cell.outputs if not _is_progress(output)]
     place.parent.mkdir(parents=True, exist_ok=True)

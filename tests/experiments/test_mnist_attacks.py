@@ -230,7 +230,7 @@ def test_figures_say_what_they_show():
         assert "by chance" in texts(figures.labels_read(read_out(), "c"))
         shown = figures.reconstruction(0.02, table, pictures, pictures)
         assert "d₀ = 0.01" in texts(shown) and "0.001" in texts(shown)
-        assert "no quantisation" in texts(figures.reconstruction(0.0, table, pictures, pictures))
+        assert "d₀ = 0.1" in texts(figures.reconstruction(0.1, table, pictures, pictures))
 
 
 def test_the_cnn_attacked_is_the_papers_with_a_sigmoid():

@@ -1,6 +1,7 @@
 """The whole command, killed with its kernel and its workers as a power cut would, ends in the bytes of an undisturbed run."""
 
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -12,14 +13,14 @@ from ldp_core import environment
 from ldp_core.randomness import Purpose, generator
 
 ROOT = Path(environment.ROOT)
-KILLS = 3  # of all processes at once; `test_interrupted_notebook` kills twenty times what computes the shards
+KILLS = 2  # of all processes at once; `test_interrupted_notebook` kills twenty times what computes the shards
 CHANGING = {"runs.json", "report.html", "report.md"}  # they say how long it took and how much was reused
 
 
-def start(folder: Path) -> subprocess.Popen:
-    command = [sys.executable, "-m", "ldp_core", "figures", "--profile", "smoke", "--nb", "01", "--output", str(folder / "out")]
-    settings = {**os.environ, "LDP_CACHE": str(folder / "cache")}
-    with (folder / "said").open("w") as said:
+def start(output: Path, cache: Path) -> subprocess.Popen:
+    command = [sys.executable, "-m", "ldp_core", "figures", "--profile", "smoke", "--nb", "01", "--output", str(output)]
+    settings = {**os.environ, "LDP_CACHE": str(cache)}
+    with output.with_name("said").open("w") as said:
         return subprocess.Popen(command, cwd=ROOT, env=settings, stdout=said, stderr=subprocess.STDOUT)
 
 
@@ -34,28 +35,29 @@ def kill_everything(process: subprocess.Popen) -> int:
     return len(family)
 
 
-def artefacts(folder: Path) -> dict[str, bytes]:
+def artefacts(output: Path) -> dict[str, bytes]:
     """Return the figures, claims and executed notebooks of a run, by name; hidden files are what a killed run left."""
-    paths = [path for path in (folder / "out").rglob("*") if path.is_file() and path.name not in CHANGING]
-    return {str(path.relative_to(folder)): path.read_bytes() for path in paths if not path.name.startswith(".")}
+    paths = [path for path in output.rglob("*") if path.is_file() and path.name not in CHANGING]
+    return {str(path.relative_to(output)): path.read_bytes() for path in paths if not path.name.startswith(".")}
 
 
 def test_a_command_that_is_killed_with_all_its_processes_leaves_no_trace(tmp_path):
-    folders = [tmp_path / name for name in ("undisturbed", "disturbed")]
-    for folder in folders:
-        folder.mkdir()
+    """Both runs write to the same folder, one after the other: its name is among the parameters that a notebook shows."""
+    output, said = tmp_path / "out", tmp_path / "said"
     began = time.monotonic()
-    assert start(folders[0]).wait(600) == 0, (folders[0] / "said").read_text()
+    assert start(output, tmp_path / "cache").wait(600) == 0, said.read_text()
     seconds = time.monotonic() - began
+    undisturbed = artefacts(output)
+    shutil.rmtree(output)
     killed = []
     for share in generator(0, Purpose.MONTE_CARLO).uniform(0.3, 0.95, KILLS):
-        process = start(folders[1])
+        process = start(output, tmp_path / "other")
         try:
             process.wait(share * seconds)
         except subprocess.TimeoutExpired:
             killed.append(kill_everything(process))
     assert killed and max(killed) >= 2, "a run with its kernel must have been killed"
-    assert start(folders[1]).wait(600) == 0, (folders[1] / "said").read_text()
-    undisturbed, disturbed = map(artefacts, folders)
+    assert start(output, tmp_path / "other").wait(600) == 0, said.read_text()
+    disturbed = artefacts(output)
     assert len(undisturbed) >= 10 and undisturbed.keys() == disturbed.keys()
     assert [name for name, content in undisturbed.items() if disturbed[name] != content] == []
