@@ -249,8 +249,8 @@ def _labels_hidden(table: pd.DataFrame) -> Claim:
         reason={
             "holds": UNREAD,
             "cannot be checked": FEW,
-            "does not hold": "Both remove the exact first message, and one round tells less; but the row sums average 256 noisy "
-            "numbers a class, and rounds are averaged as well: labels are read above chance.",
+            "does not hold": "Both remove the exact first message, and one round tells less; but the row sums average 256 "
+            "noisy numbers a class, and rounds are averaged as well: labels are read above chance.",
         }[verdict],
         notebook=NOTEBOOK,
         figure="fig5_labels",
