@@ -6,10 +6,9 @@ import pandas as pd
 
 from ldp_core.accountant import precision_term
 from ldp_core.claims import Claim
-from ldp_core.experiments.promise import Params
+from ldp_core.experiments.promise import RISK, Params
 
 NOTEBOOK = "02_privacy_budget"
-RISK = 1e-6  # one minus the confidence of `promise.attacked`
 TOLERATED = 0.01  # accuracy that a promise may cost and still be called free
 
 
