@@ -1,10 +1,12 @@
 """Notebook 1, cell by cell, in processes that are killed: `python -m tests.faults.interrupted FOLDER KILLS`.
 
 The parent imports everything once and computes nothing; each attempt is a fork of it, in a group of its own, that executes
-the notebook's cells as a kernel would. It is killed at a random moment and started again, until it was killed often enough.
+the notebook's cells as a kernel would. It is killed right after a few chosen shards, so that different stages are met whatever
+the speed of the machine; then at a random moment, and started again, until it was killed often enough.
 """
 
 import contextlib
+import itertools
 import json
 import math
 import os
@@ -25,6 +27,7 @@ from ldp_core.runs import fingerprint
 NOTEBOOK = "01_convergence"
 LEFT_OUT = ("figures.rates(", "figures.limits(", "figures.explore(", "figures.quantiser(", "figures.fig1(")  # mere drawing
 SMALLER = {"runs": 4, "iterations": 40, "rate_iterations": 100}
+STAGES = (1, 4, 7)  # shards after which it is killed, each time counted from the one before
 SEED, SHARE = 20261116, 0.65  # kills fall into this share of an undisturbed run's time: a resumed one is even shorter
 
 
@@ -45,8 +48,11 @@ def warm_up() -> None:
     figures.fig1(network.paper()).savefig(os.devnull, format="png")
 
 
-def attempt(sources: list[str], folder: Path) -> int:
-    """Start the notebook in a fork with its own cache and output in `folder`; return the process number."""
+def attempt(sources: list[str], folder: Path, shards: float = math.inf) -> int:
+    """Start the notebook in a fork with its own cache and output in `folder`; return the process number.
+
+    It is killed, as from outside, right after it has kept so many `shards`.
+    """
     process = os.fork()
     if process:
         with contextlib.suppress(PermissionError):  # it was faster
@@ -58,12 +64,25 @@ def attempt(sources: list[str], folder: Path) -> int:
         if hasattr(os, "sched_setaffinity"):
             os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # one core: shards run in this process
         os.environ["LDP_CACHE"] = str(folder / "cache")
+        die_after(shards)
         names = {}
         for source in [sources[0], f"output = {str(folder / 'out')!r}", *sources[1:]]:
             exec(source, names)
         code = 0
     finally:
         os._exit(code)
+
+
+def die_after(shards: float) -> None:
+    """Let this process be killed as soon as it has kept so many shards."""
+    keep, kept = runs.ResultStore.write, itertools.count(1)
+
+    def keep_and_die(*arguments) -> None:
+        keep(*arguments)
+        if next(kept) == shards:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    runs.ResultStore.write = keep_and_die
 
 
 def finish(process: int, within: float = math.inf) -> float:
@@ -91,7 +110,11 @@ def main(folder: Path, wanted: int) -> dict:
     sources, chance = cells(), random.Random(SEED)
     undisturbed, disturbed = folder / "undisturbed", folder / "disturbed"
     seconds, kept = finish(attempt(sources, undisturbed)), []
-    while len(kept) < wanted:
+    for shards in STAGES:
+        _, status = os.waitpid(attempt(sources, disturbed, shards), 0)
+        assert os.WIFSIGNALED(status), f"it was not killed after {shards} more shards: {status}"
+        kept.append(len(results(disturbed)))
+    while len(kept) < len(STAGES) + wanted:
         if finish(attempt(sources, disturbed), chance.uniform(0, SHARE * seconds)):
             for path in results(disturbed):
                 path.unlink()  # it got through: there must be something left to interrupt
