@@ -103,7 +103,7 @@ def _pair(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 def _growth(first: np.ndarray, second: np.ndarray) -> int:
     """Return by how many entries the table grows when two attributes are merged."""
-    return len(np.unique(_pair(first, second))) - int(first.max() + 1) - int(second.max() + 1)
+    return np.count_nonzero(np.bincount(_pair(first, second))) - int(first.max() + 1) - int(second.max() + 1)
 
 
 def _tabulate(parts: list, columns: np.ndarray) -> Joint:

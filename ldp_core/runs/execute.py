@@ -72,7 +72,8 @@ def _compute(
     workers = cores() if workers is None else workers
     if workers < 1:
         raise ValueError(f"workers = {workers} must be at least 1")
-    calls = [joblib.delayed(_shard)(function, place, dict(shard), code) for place, shard in missing.items()]
+    checked = code if scheduler else None  # local processes read the same files
+    calls = [joblib.delayed(_shard)(function, place, dict(shard), checked) for place, shard in missing.items()]
     if not calls:
         return
     with _backend(scheduler, min(workers, len(calls))):
@@ -98,9 +99,9 @@ def _backend(scheduler: str | None, workers: int) -> Iterator[None]:
         yield
 
 
-def _shard(function: Function, place: str, shard: dict, code: str) -> tuple[str, Result, float]:
-    """Compute one shard, in whatever process this is; refuse when its code is not the caller's."""
-    if fingerprint.of(function) != code:
+def _shard(function: Function, place: str, shard: dict, code: str | None) -> tuple[str, Result, float]:
+    """Compute one shard, in whatever process this is; refuse when its code is not the caller's (`code`, unless None)."""
+    if code is not None and fingerprint.of(function) != code:
         raise ShardError(f"{function.__module__} on {platform.node()} is not the same code or packages as here")
     start = time.perf_counter()
     try:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 PACKAGE = "ldp_core"
+DISTRIBUTIONS = {"sklearn": "scikit-learn", "yaml": "PyYAML"}  # where a package is called otherwise
 
 
 def of(function: Callable) -> str:
@@ -69,7 +70,7 @@ def _source(module: str) -> _Source:
 def _imports(tree: ast.AST, module: str) -> Iterator[str]:
     """Yield the full names of everything a module imports; `from a import b` gives a, and a.b in case it is a module."""
     package = module if _path(module).name == "__init__.py" else module.rpartition(".")[0]
-    for node in ast.walk(tree):
+    for node in _statements(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -91,8 +92,16 @@ def _path(module: str) -> Path | None:
     return Path(spec.origin) if spec and spec.origin and spec.origin.endswith(".py") else None
 
 
+def _statements(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield a tree and all statements in it, without descending into expressions: they hold no import and no docstring."""
+    yield node
+    for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+        for child in getattr(node, field, ()):
+            yield from _statements(child)
+
+
 def _without_docstrings(tree: ast.AST) -> ast.AST:
-    for node in ast.walk(tree):
+    for node in _statements(tree):
         body = getattr(node, "body", None)
         if isinstance(body, list) and body and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant):
             node.body = body[1:]
@@ -101,7 +110,7 @@ def _without_docstrings(tree: ast.AST) -> ast.AST:
 
 @cache
 def _distributions() -> Mapping[str, list[str]]:
-    return importlib.metadata.packages_distributions()  # reads the records of every installed package: seconds
+    return importlib.metadata.packages_distributions()  # reads the records of every installed package: a second
 
 
 @cache
@@ -109,5 +118,8 @@ def _version(package: str) -> str:
     """Return the version of an installed package, or nothing for the standard library."""
     if package in sys.stdlib_module_names:
         return ""
-    distributions = _distributions().get(package, [])
-    return " ".join(sorted(f"{name} {importlib.metadata.version(name)}" for name in set(distributions)))
+    try:
+        return f"{package} {importlib.metadata.version(DISTRIBUTIONS.get(package, package))}"
+    except importlib.metadata.PackageNotFoundError:
+        distributions = _distributions().get(package, [])
+        return " ".join(sorted(f"{name} {importlib.metadata.version(name)}" for name in set(distributions)))
