@@ -33,6 +33,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -40,6 +41,7 @@ from ldp_core.accountant.sensitivity import non_negative, require_same_agents, w
 from ldp_core.network import Network
 from ldp_core.optimizer import Schedules
 
+AT_ONCE = 2**20  # steps followed at once
 MEMORY = 100.0  # the recursion is started MEMORY / min(r, c) steps early: what lies before weighs less than exp(-100)
 LARGEST_T_0 = 2**53  # beyond it t + 1 is no longer a float64
 TERMS = 100_000  # terms of the zeta series that are added one by one
@@ -202,18 +204,26 @@ class _Agent:
         pairs = list(self._rho(iterations - 1)) if iterations else []
         return [psi for psi, _ in pairs], [theta for _, theta in pairs]
 
-    def rho(self, t: int) -> tuple[float, float]:
-        """Return varrho_{t,psi} and varrho_{t,theta}, for a large t started at a bound of both instead of at t = 0."""
-        start = max(0, t - math.ceil(MEMORY / min(self.r, self.c)))
-        psi = self.lam_0 / self.c if start else 0.0
+    def rho(self, t: list[int]) -> tuple[list[float], list[float]]:
+        """Return varrho_{t,psi} and varrho_{t,theta} for each t."""
+        steps = math.ceil(MEMORY / min(self.r, self.c))
+        some = max(1, AT_ONCE // steps)
+        pieces = [self._rho_at(np.array(t[i : i + some], dtype=np.float64), steps) for i in range(0, len(t), some)]
+        return [x for psi, _ in pieces for x in psi.tolist()], [x for _, theta in pieces for x in theta.tolist()]
+
+    def _rho_at(self, t: np.ndarray, steps: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the same for a few t, from the last `steps` steps: they start at a bound of both, or at t = 0 from zero.
+
+        What lies before t = 0 adds nothing, so that every t is followed over as many steps.
+        """
+        times = t[:, None] - steps + np.arange(steps)
+        psi = np.where(times[:, 0] > 0, self.lam_0 / self.c, 0.0)
         theta = (self.C_z + 1.0 / self.u) * 2.0 * psi / self.r
-        if t == start:
-            return psi, theta
-        times = start + np.arange(t - start, dtype=np.float64)
-        following = _decaying_sum(self.lam(times), 1.0 - self.c, psi)
-        before = np.concatenate([[psi], following[:-1]])
+        there, times = times >= 0, np.maximum(times, 0.0)
+        following = _decaying_sum(np.where(there, self.lam(times), 0.0), 1.0 - self.c, psi)
+        before = np.concatenate([psi[:, None], following[:, :-1]], axis=1)
         factors = self.C_z * self.P_z**times + 1.0 / self.u
-        return float(following[-1]), float(_decaying_sum(factors * (following + before), 1.0 - self.r, theta)[-1])
+        return following[:, -1], _decaying_sum(factors * (following + before), 1.0 - self.r, theta)[:, -1]
 
     def _rho(self, stop: int):
         psi = theta = 0.0
@@ -268,11 +278,11 @@ class _Agent:
         return max(ln_bracket + ln_lemma_5, ln_start + n * math.log(T_0 + 1.0))
 
 
-def _decaying_sum(values: np.ndarray, decay: float, start: float) -> np.ndarray:
-    """Return x_1 ... x_n of x_{k+1} = decay x_k + values_k, x_0 = start."""
+def _decaying_sum(values: np.ndarray, decay: float, start: np.ndarray) -> np.ndarray:
+    """Return x_1 ... x_n of x_{k+1} = decay x_k + values_k, x_0 = start, along the last axis."""
     from scipy.signal import lfilter
 
-    return lfilter([1.0], [1.0, -decay], values, zi=[decay * start])[0]
+    return lfilter([1.0], [1.0, -decay], values, zi=decay * start[:, None])[0]
 
 
 def _agents(network: Network, schedules: Schedules, lemma_4: tuple[float, float] | None) -> list[_Agent]:
@@ -297,6 +307,25 @@ class _Choice:
     ln_objective: float
 
 
+class _Constants(NamedTuple):
+    C_1: float
+    C_0: float
+    T_0: int
+    admissible: bool
+
+
+def _weigh(agent: _Agent, tried: list[_Constants]) -> list[_Choice]:
+    """Return what each try comes to."""
+    T_0 = sorted({x.T_0 for x in tried if x.admissible})
+    rho = dict(zip(T_0, zip(*agent.rho(T_0), strict=True), strict=True))
+    choices = []
+    for C_1, C_0, T_0, admissible in tried:
+        ln_C_2 = agent.ln_C_2(C_1, C_0, T_0, rho[T_0]) if admissible else math.inf
+        ratio = (agent.C_z + C_0) * ((C_0 + 1.0) * agent.u - 1.0) / (C_0 * agent.u - 1.0) if admissible else 1.0
+        choices.append(_Choice(C_1, C_0, T_0, ln_C_2, ln_C_2 + math.log(ratio)))
+    return choices
+
+
 def _best_choice(agent: _Agent, L1: float, C_1: float | None, C_0: float | None, T_0: int | None) -> _Choice:
     """Return the best choice on a grid of ln(largest C_1 / C_1), ln(C_0 / smallest C_0), ln(T_0 / smallest T_0).
 
@@ -305,19 +334,16 @@ def _best_choice(agent: _Agent, L1: float, C_1: float | None, C_0: float | None,
     """
     if C_1 is not None and not 0 < C_1 < agent.largest_C_1():
         raise ValueError(f"C_1 = {C_1} must lie in (0, {agent.largest_C_1()}), half of min(|R_ii|, |C_ii|) (Theorem 2.2)")
-    rho, smallest_T_0 = lru_cache(maxsize=None)(agent.rho), lru_cache(maxsize=None)(agent.smallest_T_0)
+    smallest_T_0 = lru_cache(maxsize=None)(agent.smallest_T_0)
 
-    def choice(x: float, y: float, z: float) -> _Choice:
+    def constants(x: float, y: float, z: float) -> _Constants:
         own_C_1 = agent.largest_C_1() * math.exp(-x) if C_1 is None else C_1
         least_C_0 = agent.smallest_C_0(own_C_1)
         own_C_0 = least_C_0 * math.exp(y) if C_0 is None else C_0
         least_T_0 = smallest_T_0(own_C_0, L1)
         own_T_0 = math.ceil((least_T_0 or 0) * math.exp(z)) if T_0 is None else T_0
-        if not own_C_0 >= least_C_0 or least_T_0 is None or own_T_0 < least_T_0:
-            return _Choice(own_C_1, own_C_0, least_T_0 or 0, math.inf, math.inf)
-        ln_C_2 = agent.ln_C_2(own_C_1, own_C_0, own_T_0, rho(own_T_0))
-        ratio = (agent.C_z + own_C_0) * ((own_C_0 + 1.0) * agent.u - 1.0) / (own_C_0 * agent.u - 1.0)
-        return _Choice(own_C_1, own_C_0, own_T_0, ln_C_2, ln_C_2 + math.log(ratio))
+        admissible = own_C_0 >= least_C_0 and least_T_0 is not None and own_T_0 >= least_T_0
+        return _Constants(own_C_1, own_C_0, own_T_0 if admissible else least_T_0 or 0, admissible)
 
     points = (31 if C_1 is None else 1, 5 if C_0 is None else 1, 3 if T_0 is None else 1)
     lowest, center, width = (1e-3, 0.0, 0.0), (15.0, 1.5, 1.0), (15.0, 1.5, 1.0)
@@ -326,9 +352,10 @@ def _best_choice(agent: _Agent, L1: float, C_1: float | None, C_0: float | None,
             np.maximum(low, mid + wide * np.linspace(-1.0, 1.0, n)).tolist()
             for low, mid, wide, n in zip(lowest, center, width, points, strict=True)
         ]
-        center = min(itertools.product(*axes), key=lambda point: choice(*point).ln_objective)
+        places = list(itertools.product(*axes))
+        choices = _weigh(agent, [constants(*place) for place in places])
+        best, center = min(zip(choices, places, strict=True), key=lambda pair: pair[0].ln_objective)
         width = (width[0] / 10.0, width[1] / 3.0, width[2] / 3.0)
-    best = choice(*center)
     if best.ln_objective == math.inf and best.T_0 > 0:
         raise ValueError(f"C_1 = {C_1}, C_0 = {C_0}, T_0 = {T_0} (None: free) are not admissible together (Theorem 2.2)")
     return best

@@ -153,7 +153,10 @@ def test_what_does_not_fit_a_float_is_infinite_and_its_logarithm_is_not():
 def test_a_long_memory_is_cut_without_a_trace():
     agent = _agents(PAPER, SCHEDULES, None)[2]
     psi, theta = agent.rho_series(3001)
-    assert agent.rho(3000) == pytest.approx((psi[-1], theta[-1]), rel=1e-14)
+    times = [1, 7, 499, 500, 501, 3000]  # around the 500 steps that are followed
+    found_psi, found_theta = agent.rho(times)
+    assert found_psi == pytest.approx([psi[t] for t in times], rel=1e-14)
+    assert found_theta == pytest.approx([theta[t] for t in times], rel=1e-14)
 
 
 def test_power_sum():
