@@ -72,7 +72,8 @@ def save(
     files.write(
         folder / f"{name}.png", lambda file: figure.savefig(file, format="png", dpi=PNG_DPI, metadata={"Software": None})
     )
-    figure.set_layout_engine("none")  # everything has its place now: no need to find it again for each format
+    with mpl.rc_context({"figure.constrained_layout.use": False}):
+        figure.set_layout_engine(None)  # everything has its place now: no need to find it again for each format
     files.write(
         folder / f"{name}.svg", lambda file: figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
     )
