@@ -39,9 +39,10 @@ function).
    and Su 2019; Zhu, Dong and Wang 2022). Messages of the other agents, given the history, have the same law in both worlds:
    they change nothing.
 
-5. *Grids.* n shifts in [lo, hi] with sum S are dominated, in the same sense, by ceil((S - n lo)/(hi - lo)) shifts hi and the
-   rest lo: the extreme points of {lo <= s_j <= hi, sum <= S}, with the one entry in between raised to hi. `spread` does
-   this; the price is of second order in hi - lo.
+5. *Grids.* Shifts t on a grid 0 = g_0 < g_1 < ... dominate shifts s, in the same sense, if F_t(g) >= F_s(g) at every grid
+   point, where F_s(x) = sum_j (s_j - x)_+. For F_s is convex and F_t is linear between grid points, so F_t >= F_s
+   everywhere; that is weak majorisation, under which every symmetric function that is convex and grows in each |s_j| is at
+   least as large at t (Tomic and Weyl; Marshall, Olkin and Arnold 2011, 4.B.2). `spread` finds such a t with few shifts.
 
 So delta is at most the total variation of one known product pair, and nothing is lost: the extreme shifts themselves reach
 it. `total_variation` computes it, `log_affinity` the simpler bound sqrt(1 - BC^2).
@@ -100,18 +101,23 @@ def extreme_split(l1: np.ndarray, linf: np.ndarray, dim: int) -> tuple[np.ndarra
 def spread(shift: np.ndarray, number: np.ndarray, grid: np.ndarray) -> np.ndarray:
     """Return numbers on `grid` (increasing, positive) whose product pair dominates the given shifts (step 5), `[grid]`.
 
-    Shifts below grid[0] lie in [0, grid[0]]; none may exceed grid[-1]. Rounding: sums of up to 10^6 terms lose a part in
-    2**33, which the subtraction of n lo makes a part in 2**27 of n at most on the finest grid used: 2**-26 n is added.
+    No shift may exceed grid[-1]. From the top down, t gets the least number of shifts above each cell with which F_t reaches
+    F_s at the cell's lower end; never more than s has there, because F_s falls no faster than that. What was too much at one
+    cell need not be given again at the next, so that in all the shifts sum to less than one cell more than before. Rounding:
+    sums of up to 10^6 terms, and their difference, lose less than a part in 2**32 of the sum; 2**-30 of it is added to F_s.
     """
     place = np.searchsorted(grid, shift)
-    n = np.bincount(place, number, len(grid))
-    total = np.bincount(place, number * shift, len(grid))
+    above = np.cumsum(np.bincount(place, number, len(grid))[::-1])[::-1]
+    total = np.cumsum(np.bincount(place, number * shift, len(grid))[::-1])[::-1] * (1.0 + 2.0**-30)
     low = np.concatenate([[0.0], grid[:-1]])
-    high_share = (total - n * low) / (grid - low) * UP + np.where(low > 0, n * 2.0**-26, 0.0)
-    high = np.where(n > 0, np.minimum(n, np.ceil(high_share)), 0.0)
-    result = high.copy()
-    result[:-1] += (n - high)[1:]  # the others stay at the lower end, which for the first cell is zero
-    return result
+    excess, widths, above = (total - low * above).tolist(), (grid - low).tolist(), above.tolist()
+    result = [0.0] * len(grid)
+    reached, count = 0.0, 0.0
+    for cell in range(int(place.max(initial=-1)), -1, -1):
+        needed = max(count, min(above[cell], math.ceil((excess[cell] - reached) / widths[cell])))
+        result[cell] = needed - count
+        reached, count = reached + needed * widths[cell], needed
+    return np.array(result, dtype=np.float64)
 
 
 def fine_grid(largest: float) -> np.ndarray:

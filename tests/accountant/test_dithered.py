@@ -86,34 +86,30 @@ def test_the_budgets_fall_with_warm_up_and_grow_with_lambda_and_the_constants(se
         assert (budgets(given_constants=larger) * room >= here).all()
 
 
-CELL = 2 ** (1 / 4 + 1 / 32)  # counting raises no shift by more than one cell of the table and one of the fine grid
+ROOM = 1e-3  # counting adds up to one cell to one of all shifts: 600 random cases, changed by 0.005 % and more, showed 1.2e-4
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.integers(0, 2**40), st.sampled_from([60, math.inf]))
 def test_delta_falls_with_d_0_and_warm_up_and_grows_with_the_rest(seed, T):
-    """Up to the grid: a remainder of l1 that falls below a cell's edge is counted a cell lower (seed 7013: by 0.6 %).
-
-    So a delta is compared with that of a step smaller by CELL, which is never below it: counted <= exact at CELL times the
-    shifts <= counted there. In d_0 itself the count is monotone as it stands, because every shift grows alike.
-    """
+    """With d_0 and T every shift moves one way, and so does the count; elsewhere up to ROOM, a part of delta."""
     rng, graph, base, constants, warm_up = random_arguments(seed)
-    factor = float(rng.uniform(1.05, 3))
+    factor = 1.0 + 2.0 * float(10.0 ** rng.uniform(-4, 0))
 
-    def delta(cells=0, iterations=T, given_schedules=base, given_constants=constants, points=warm_up, **options):
-        finer = with_d_0(given_schedules, np.array(given_schedules.d_0) / CELL**cells)
+    def delta(iterations=T, given_schedules=base, given_constants=constants, points=warm_up, **options):
         options = {**SMALL, **options}
-        return certify_dithered(graph, finer, given_constants, iterations, warm_up=points, **options).delta
+        return certify_dithered(graph, given_schedules, given_constants, iterations, warm_up=points, **options).delta
 
-    here, above = delta() * (1 - 1e-7), delta(cells=1) * (1 + 1e-7)
-    assert ((here >= 0) & (here <= 1)).all() and (here <= above).all()
-    assert (delta(given_schedules=with_d_0(base, factor * np.array(base.d_0))) * (1 - 1e-7) <= delta()).all()
-    assert (delta(points=warm_up + int(rng.integers(1, 100))) <= above).all() and (delta(iterations=30) <= above).all()
+    here = delta()
+    assert ((here >= 0) & (here <= 1)).all()
+    assert (delta(given_schedules=with_d_0(base, factor * np.array(base.d_0))) <= here * (1 + 1e-7)).all()
+    assert (delta(iterations=30) <= here * (1 + 1e-7)).all()
     faster = Schedules(base.lam_0 * factor, base.nu, base.d_0, base.varsigma)
-    assert (delta(cells=1, given_schedules=faster) >= here).all()
-    for larger in larger_constants(constants, factor):
-        assert (delta(cells=1, given_constants=larger) >= here).all()
-    assert (delta(cells=1, one_signed=False) >= here).all() and (delta(k=int(rng.integers(1, 50))) <= above).all()
+    smaller = [delta(points=warm_up + int(rng.integers(1, 100))), delta(k=int(rng.integers(1, 50)))]
+    larger = [delta(given_schedules=faster), delta(one_signed=False)]
+    larger += [delta(given_constants=more) for more in larger_constants(constants, factor)]
+    assert all((other <= here * (1 + ROOM)).all() for other in smaller)
+    assert all((other * (1 + ROOM) >= here).all() for other in larger)
 
 
 @settings(max_examples=40, deadline=None)

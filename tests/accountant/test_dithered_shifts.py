@@ -132,7 +132,10 @@ def test_counting_on_a_grid_only_adds(seed):
     number = np.floor(np.exp(rng.uniform(0, 5, 40)))
     for grid in (SHIFTS, shifts.fine_grid(float(shift.max()))):
         counted = shifts.spread(shift, number, grid)
-        assert (counted == np.floor(counted)).all() and counted @ grid >= (shift @ number) * (1 - 1e-12)
+        assert (counted == np.floor(counted)).all() and (counted >= 0).all() and counted.sum() <= number.sum()
+        for point in (0.0, *grid):  # step 5: at every grid point, and in all by less than the widest cell
+            before, after = number @ np.maximum(shift - point, 0.0), counted @ np.maximum(grid - point, 0.0)
+            assert before * (1 - 1e-12) <= after <= before * (1 + 2.0**-29) + np.diff(grid).max()
         exact, ours = (float(shifts.log_affinity(Counts(*pair))) for pair in ((shift, number), (grid, counted)))
         assert ours >= exact * (1 - 1e-9)
     few = rng.permutation(40)[:2]
