@@ -20,7 +20,7 @@ def artefacts(folder: Path) -> dict[str, bytes]:
 
 
 def test_twenty_kills_of_notebook_one_leave_no_trace(tmp_path):
-    """SIGKILL at chosen stages and seeded random moments; figures, numbers and claims are compared byte by byte, and no half file is visible."""
+    """SIGKILL at chosen stages and seeded random moments; all that a reader sees is compared byte by byte, half files too."""
     command = [sys.executable, "-m", "tests.faults.interrupted", str(tmp_path), str(KILLS)]
     alone = {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1", "TQDM_DISABLE": "1"}
     ended = subprocess.run(command, cwd=ROOT, env={**os.environ, **alone}, capture_output=True, text=True, timeout=1800)
