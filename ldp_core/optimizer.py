@@ -300,14 +300,27 @@ def run(
     alone, so a batch may be cut in any way. `observe(state, messages)` is called with the state at each t and with what was
     sent there: keep what you need of it (`Transcript` keeps everything an eavesdropper sees).
     """
+    return resume(algorithm, oracle, algorithm.init(theta_0, psi_0), iterations, seed=seed, runs=runs, observe=observe)
+
+
+def resume(
+    algorithm: Algorithm,
+    oracle: Oracle,
+    state: State,
+    iterations: int,
+    *,
+    seed: int,
+    runs: Sequence[int] | None = None,
+    observe: Callable[[State, Messages], None] | None = None,
+) -> State:
+    """Return the state `iterations` steps after the given one: a run that is cut anywhere and resumed ends in the same bits."""
     if iterations < 0:
         raise ValueError(f"iterations = {iterations} must not be negative")
-    state = algorithm.init(theta_0, psi_0)
     runs = range(len(state.theta)) if runs is None else runs
     if len(runs) != len(state.theta):
         raise ValueError(f"{len(runs)} run numbers for {len(state.theta)} runs of theta_0")
     coins = algorithm.coins(seed)
-    for t in range(iterations):
+    for t in range(state.t, state.t + iterations):
         following, messages = algorithm.step(state, oracle(state.theta, t), coins(runs, t, state.theta.shape[2]))
         if observe is not None:
             observe(state, messages)

@@ -109,6 +109,15 @@ def quadratic(theta, t):
     return theta - np.arange(5.0)[:, None]
 
 
+def test_a_run_that_is_cut_and_resumed_ends_in_the_same_bits():
+    algorithm, start, seen = ALGORITHM, np.linspace(-1, 1, 30).reshape(2, 5, 3), []
+    whole = optimizer.run(algorithm, quadratic, start, 12, seed=9, runs=[3, 8])
+    half = optimizer.run(algorithm, quadratic, start, 7, seed=9, runs=[3, 8])
+    rest = optimizer.resume(algorithm, quadratic, half, 5, seed=9, runs=[3, 8], observe=lambda state, _: seen.append(state.t))
+    assert rest.t == whole.t == 12 and seen == [7, 8, 9, 10, 11]
+    assert all(np.array_equal(getattr(rest, name), getattr(whole, name)) for name in ("theta", "psi", "z"))
+
+
 def test_quantised_runs_reach_consensus_at_the_optimum():
     schedules = Schedules(0.5, 0.75, (0.2,) * 5, (0.7,) * 5)
     last = optimizer.run(engine.Compiled(Algorithm1(network.paper(), schedules)), quadratic, np.zeros((20, 5, 1)), 2000, seed=5)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import math
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import Annotated, Literal, NamedTuple
@@ -29,6 +30,7 @@ from ldp_core.randomness import Purpose, generator
 Variant = Literal["quantised", "unquantised"]
 VARIANTS: tuple[Variant, ...] = ("quantised", "unquantised")
 NotNegativeCount = Annotated[int, Field(ge=0)]
+PART = 1e6  # image gradients between two states that are kept: about a quarter of an hour
 ABLATION_TEST = 500  # test images for each short training of the ablation, at most
 
 
@@ -150,37 +152,63 @@ def start(setting: Setting, repeat: int, agents: int) -> np.ndarray:
     )
 
 
-def compute(params: dict, data: str, variant: Variant, repeat: int) -> dict[str, np.ndarray]:
-    """Return one training: `t [times]`, `train` and `test [times, agents]`, `final [agents]`, `diverged`.
+def cuts(setting: Setting) -> list[int]:
+    """Return the iterations at which a training is cut into parts of equal work, from 0 to its length.
+
+    Over the whole history iteration t costs t + 1 times as much as the first, so parts end at multiples of the square root.
+    """
+    agents = setting.algorithm().network.agents
+    work = 0.0 if setting.history_sample else agents * setting.samples * setting.iterations**2 / 2
+    parts = max(1, math.ceil(work / PART))
+    return [round(setting.iterations * math.sqrt(part / parts)) for part in range(parts + 1)]
+
+
+def compute(
+    params: dict, data: str, variant: Variant, repeat: int, part: int = 0, before: dict[str, np.ndarray] | None = None
+) -> dict[str, np.ndarray]:
+    """Return one training, or a part of it: `t [times]`, `train` and `test [times, agents]`, `final [agents]`, `diverged`.
 
     Accuracies are shares of images read rightly: `train` of what the agent has collected so far (or of `train_sample` draws of
     it), `test` of the agent's own test images, `final` of `final_test` test images that all agents share. `diverged` is the
     iteration at which a number ceased to be finite, -1 if none did; the series then end before it, and `final` is NaN. `data`
-    is the SHA-256 of the MNIST meant.
+    is the SHA-256 of the MNIST meant. A part (see `cuts`) goes on from what the one `before` it returned, has `final` NaN
+    unless it is the last, and the state at its end (`theta`, `psi`, `z`).
     """
     setting = Setting(**params)
     algorithm = setting.algorithm()
     agents, rows = algorithm.network.agents, digits(data)[2]
+    if before is not None and before["diverged"] >= 0:
+        return {**before, **{name: before[name][:0] for name in ("t", "train", "test")}}
     oracle = oracle_of(setting, repeat, data, history(setting, repeat, rows, agents))
     training = _Training(setting, repeat, oracle, rows)
+    twin = optimizer.Algorithm1(algorithm.network, algorithm.schedules, quantised=variant == "quantised")
+    first, last = cuts(setting)[part : part + 2]
+    state = twin.init(start(setting, repeat, agents)) if before is None else _state(first, before)
     diverged, final = -1, np.full(agents, np.nan)
     try:
         with np.errstate(over="ignore", invalid="ignore"):  # numbers that overflow are looked for, not warned of
-            last = optimizer.run(
-                optimizer.Algorithm1(algorithm.network, algorithm.schedules, quantised=variant == "quantised"),
-                training.gradients,
-                start(setting, repeat, agents),
-                setting.iterations,
-                seed=setting.seed,
-                runs=[repeat],
-                observe=training.look,
+            state = optimizer.resume(
+                twin, training.gradients, state, last - first, seed=setting.seed, runs=[repeat], observe=training.look
             )
-        final = training.finish(last)
+        if last == setting.iterations:
+            final = training.finish(state)
     except ArithmeticError as error:
         diverged = error.t if isinstance(error, optimizer.Diverged) else training.now
     train, test = (np.array(series).reshape(-1, agents) for series in (training.train, training.test))
     kept = np.array(training.t, dtype=np.int64)
-    return {"t": kept, "train": train, "test": test, "final": final, "diverged": np.array(diverged)}
+    result = {"t": kept, "train": train, "test": test, "final": final, "diverged": np.array(diverged)}
+    goes_on = last < setting.iterations and diverged < 0
+    return result | ({"theta": state.theta, "psi": state.psi, "z": state.z} if goes_on else {})
+
+
+def _state(t: int, part: dict[str, np.ndarray]) -> optimizer.State:
+    return optimizer.State(t, part["theta"], part["psi"], part["z"])
+
+
+def joined(parts: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    """Return a whole training from its parts."""
+    series = {name: np.concatenate([part[name] for part in parts]) for name in ("t", "train", "test")}
+    return {**series, "final": parts[-1]["final"], "diverged": parts[-1]["diverged"]}
 
 
 @dataclass
@@ -236,11 +264,10 @@ class _Training:
 
 
 def run(params: Params, data: mnist.MNIST) -> Trainings:
-    """Return all trainings of Fig. 4. Shows progress, can be interrupted: a shard is one repeat of one variant."""
+    """Return all trainings of Fig. 4. Shows progress, can be interrupted: a shard is a part of one repeat of one variant."""
     params.check(data)
     jobs = [(setting, variant, repeat) for setting, repeat in params.trainings() for variant in VARIANTS]
-    pieces = [_shard(setting, data, variant, repeat) for setting, variant, repeat in jobs]
-    results = runs.run(compute, pieces, description=f"Fig. 4: {len(pieces)} trainings")
+    results = _trained(jobs, data, f"Fig. 4: {len(jobs)} trainings")
     labels = [
         {"variant": variant, "history": history_words(setting.history_sample), "repeat": repeat}
         for setting, variant, repeat in jobs
@@ -262,8 +289,8 @@ def ablation(params: Params, data: mnist.MNIST) -> pd.DataFrame:
     """Return short trainings in which one open choice is made otherwise: choice, variant, and what `Trainings.ends` has."""
     params.check(data)
     jobs = [(choice, variant) for choice in params.choices() for variant in VARIANTS]
-    pieces = [_shard(choice.setting, data, variant, 0) for choice, variant in jobs]
-    results = runs.run(compute, pieces, description=f"ablation: {len(pieces)} short trainings")
+    trainings = [(choice.setting, variant, 0) for choice, variant in jobs]
+    results = _trained(trainings, data, f"ablation: {len(jobs)} short trainings")
     rows = [
         {"choice": choice.name, "variant": variant, **_end(result, choice.setting)}
         for (choice, variant), result in zip(jobs, results, strict=True)
@@ -296,6 +323,18 @@ def paired_difference(ends: pd.DataFrame) -> dict[str, float | int | None]:
 def history_words(history_sample: int) -> str:
     """Return what gradients are taken over, in words."""
     return f"{history_sample} draws from the history" if history_sample else "whole history"
+
+
+def _trained(jobs: list[tuple[Setting, Variant, int]], data: mnist.MNIST, words: str) -> list[dict[str, np.ndarray]]:
+    """Return the trainings, those cut into as many parts side by side."""
+    parts = [len(cuts(setting)) - 1 for setting, _, _ in jobs]
+    found = {}
+    for number in sorted(set(parts), reverse=True):
+        places = [place for place, own in enumerate(parts) if own == number]
+        pieces = [_shard(setting, data, variant, repeat) for setting, variant, repeat in (jobs[place] for place in places)]
+        together = runs.chain(compute, pieces, number, description=words)
+        found |= {place: joined(results) for place, results in zip(places, together, strict=True)}
+    return [found[place] for place in range(len(jobs))]
 
 
 def _shard(setting: Setting, data: mnist.MNIST, variant: Variant, repeat: int) -> dict:

@@ -5,10 +5,11 @@
 A *shard* is one call of a module-level function with arguments that JSON can hold, and a dictionary of arrays as its result.
 It must be pure: the same arguments, the same arrays. Finished shards are kept under a name made from the function, its
 arguments and the code that it depends on (`fingerprint`), so a second run computes only what is missing or changed.
+A computation too long to lose is a `chain` of such pieces, each given what the one before it returned.
 This package knows nothing of the paper.
 """
 
-from ldp_core.runs.execute import ShardError, run
+from ldp_core.runs.execute import ShardError, chain, run
 from ldp_core.runs.store import ResultStore
 
-__all__ = ["ResultStore", "ShardError", "run"]
+__all__ = ["ResultStore", "ShardError", "chain", "run"]

@@ -37,11 +37,13 @@ def run(
     store: ResultStore | None = None,
     scheduler: str | None = None,
     workers: int | None = None,
+    given: Sequence[Mapping] | None = None,
 ) -> list[Result]:
     """Return `function(**shard)` for every shard, from the store where it is there already.
 
     `scheduler` (or the environment variable SCHEDULER) names a Dask scheduler, such as tcp://127.0.0.1:8786; else `workers`
-    local processes (default: one per core that this process may use). Raises ShardError when a shard fails.
+    local processes (default: one per core that this process may use). `given` are further arguments of each shard, which follow
+    from its own and are no part of its name (see `chain`). Raises ShardError when a shard fails.
     """
     if function.__module__ == "__main__":
         raise ValueError(
@@ -51,13 +53,28 @@ def run(
     name = f"{function.__module__}.{function.__qualname__}"
     places = [address(name, shard, code) for shard in shards]
     results = {place: result for place in dict.fromkeys(places) if (result := store.read(place)) is not None}
-    missing = {place: shard for place, shard in zip(places, shards, strict=True) if place not in results}
+    more = given or [{}] * len(shards)
+    missing = {place: (shard, extra) for place, shard, extra in zip(places, shards, more, strict=True) if place not in results}
     with tqdm(total=len(set(places)), initial=len(results), desc=description, unit="shard", disable=not places) as progress:
         for place, result, seconds in _compute(function, missing, code, scheduler or os.environ.get("SCHEDULER"), workers):
-            store.write(place, result, _provenance(name, missing[place], code, seconds))
+            store.write(place, result, _provenance(name, missing[place][0], code, seconds))
             results[place] = result
             progress.update()
     return [results[place] for place in places]
+
+
+def chain(function: Function, shards: Sequence[Mapping], parts: int, *, description: str = "", **options) -> list[list[Result]]:
+    """Return, for every shard, the results of `function(**shard, part=0, before=None)`, then of `part=1` with `before` its
+    result, and so on: one long computation in so many parts, each of which is kept. Interrupted, it goes on after the last.
+    """
+    results: list[list[Result]] = [[] for _ in shards]
+    for part in range(parts):
+        words = description if parts == 1 else f"{description}, part {part + 1} of {parts}"
+        given = [{"before": done[-1] if done else None} for done in results]
+        found = run(function, [{**shard, "part": part} for shard in shards], description=words, given=given, **options)
+        for done, result in zip(results, found, strict=True):
+            done.append(result)
+    return results
 
 
 def cores() -> int:
@@ -66,14 +83,16 @@ def cores() -> int:
 
 
 def _compute(
-    function: Function, missing: Mapping[str, Mapping], code: str, scheduler: str | None, workers: int | None
+    function: Function, missing: Mapping[str, tuple[Mapping, Mapping]], code: str, scheduler: str | None, workers: int | None
 ) -> Iterator[tuple[str, Result, float]]:
     """Yield (address, result, seconds) of every missing shard as soon as it is finished."""
     workers = cores() if workers is None else workers
     if workers < 1:
         raise ValueError(f"workers = {workers} must be at least 1")
     checked = code if scheduler else None  # local processes read the same files
-    calls = [joblib.delayed(_shard)(function, place, dict(shard), checked) for place, shard in missing.items()]
+    calls = [
+        joblib.delayed(_shard)(function, place, dict(shard), dict(given), checked) for place, (shard, given) in missing.items()
+    ]
     if not calls:
         return
     with _backend(scheduler, min(workers, len(calls))):
@@ -99,13 +118,13 @@ def _backend(scheduler: str | None, workers: int) -> Iterator[None]:
         yield
 
 
-def _shard(function: Function, place: str, shard: dict, code: str | None) -> tuple[str, Result, float]:
+def _shard(function: Function, place: str, shard: dict, given: dict, code: str | None) -> tuple[str, Result, float]:
     """Compute one shard, in whatever process this is; refuse when its code is not the caller's (`code`, unless None)."""
     if code is not None and fingerprint.of(function) != code:
         raise ShardError(f"{function.__module__} on {platform.node()} is not the same code or packages as here")
     start = time.perf_counter()
     try:
-        result = {name: np.asarray(array) for name, array in function(**shard).items()}
+        result = {name: np.asarray(array) for name, array in function(**shard, **given).items()}
     except Exception as error:
         raise ShardError(f"shard {shard} failed: {type(error).__name__}: {error}") from error
     return place, result, time.perf_counter() - start

@@ -58,6 +58,34 @@ def test_a_training_is_algorithm_1_on_the_whole_history(data):
     assert found["test"].shape == (3, 5) and np.isfinite(found["final"]).all()
 
 
+def test_a_training_in_parts_ends_in_the_same_bits(data, monkeypatch, tmp_path):
+    """Cut by work: of 6 iterations over a growing history the second half of the time goes into the last two."""
+    monkeypatch.setenv("LDP_CACHE", str(tmp_path))
+    setting = mnist.Setting(**{**TINY, "iterations": 6})
+    jobs = [(setting, variant, 1) for variant in mnist.VARIANTS]
+    arguments = setting.model_dump(), data.provenance.sha256
+    whole = [mnist.compute(*arguments, variant, 1) for variant in mnist.VARIANTS]
+    assert mnist.cuts(setting) == [0, 6]
+    monkeypatch.setattr(mnist, "PART", 5 * 3 * 6**2 / 2 / 3)
+    assert mnist.cuts(setting) == [0, 3, 5, 6] and mnist.cuts(setting.at(history_sample=2)) == [0, 6]
+    monkeypatch.setattr("ldp_core.runs.execute.cores", lambda: 1)  # in this process, which has the smaller parts
+    for result, found in zip(whole, mnist._trained(jobs, data, "in parts"), strict=True):
+        assert result.keys() == found.keys() and all(np.array_equal(result[name], found[name]) for name in result)
+
+
+def test_a_part_after_divergence_adds_nothing(data, monkeypatch):
+    monkeypatch.setattr(mnist, "PART", 5 * 3 * 4**2 / 2 / 4)  # cuts at 0, 2, 3, 3, 4
+    setting = mnist.Setting(**{**TINY, "evaluate_every": 1, "lam_0": 1e4})
+    parts, before = [], None
+    for part in range(4):
+        before = mnist.compute(setting.model_dump(), data.provenance.sha256, "unquantised", 0, part, before)
+        parts.append(before)
+    found = mnist.joined(parts)
+    monkeypatch.setattr(mnist, "PART", np.inf)
+    whole = mnist.compute(setting.model_dump(), data.provenance.sha256, "unquantised", 0)
+    assert whole["diverged"] >= 1 and all(np.array_equal(whole[name], found[name], equal_nan=True) for name in whole)
+
+
 def test_test_images_are_never_trained_on_and_differ_between_agents(data):
     setting, (_, y, rows) = mnist.Setting(**TINY), mnist.digits(data.provenance.sha256)
     acquired = mnist.history(setting, 0, rows, 5)

@@ -43,6 +43,15 @@ def test_equal_shards_are_computed_once(store, tmp_path):
     assert len(list(tmp_path.glob("1-*"))) == 1 and len(results) == 3
 
 
+def test_a_chain_goes_on_after_its_last_finished_part(store, tmp_path):
+    shards = [{"seed": seed, "folder": str(tmp_path)} for seed in (2, 5)]
+    runs.chain(workload.add, shards, 2, store=store)
+    results = runs.chain(workload.add, shards, 4, store=store, description="four parts")
+    assert [[int(part["sum"]) for part in parts] for parts in results] == [[2, 4, 6, 8], [5, 10, 15, 20]]
+    calls = sorted(path.name.rpartition("-")[0] for path in tmp_path.iterdir() if path.is_file())
+    assert calls == [f"{seed}-{part}" for seed in (2, 5) for part in range(4)]
+
+
 def test_no_shards_no_results(store):
     assert runs.run(workload.compute, [], store=store) == []
 
