@@ -22,6 +22,7 @@ from ldp_core import files
 
 COLOURS = {"quantised": "#D55E00", "unquantised": "#0072B2", "D-PSGD": "#009E73", "dithered": "#CC79A7"}
 PNG_DPI, NOTEBOOK_DPI = 200, 90
+LONG = 100.0  # a logarithmic axis that spans as much has ticks at powers of ten alone
 
 
 def style() -> None:
@@ -81,4 +82,13 @@ def save(
 
 
 def caption(figure: Figure, text: str) -> None:
+    """Write the caption below a figure that is otherwise finished, and leave powers of ten to long logarithmic axes.
+
+    Ticks between them would be most of what matplotlib places and draws.
+    """
     figure.supxlabel(text, fontsize="x-small", color="#555555")
+    for axes in figure.axes:
+        for axis in (axes.xaxis, axes.yaxis):
+            low, high = axis.get_view_interval()
+            if axis.get_scale() == "log" and high >= LONG * low > 0:
+                axis.minorticks_off()
