@@ -225,8 +225,10 @@ def _split(l1: np.ndarray, linf: np.ndarray, dim: int) -> Counts:
 
 
 def _counted(parts: list[Counts]) -> Counts:
-    """Return the shifts of all parts on one fine grid."""
+    """Return the shifts of all parts on one fine grid; a budget that no float holds is one infinite shift."""
     shift, number = (np.concatenate([np.empty(0), *arrays]) for arrays in (zip(*parts, strict=True) if parts else ((), ())))
+    if not (np.isfinite(shift).all() and np.isfinite(number).all()):
+        return Counts(np.array([np.inf]), np.ones(1))
     some = (shift > 0) & (number > 0)
     if not some.any():
         return Counts(np.empty(0), np.empty(0))
@@ -240,8 +242,8 @@ def _tail(setting: DriftSetting, i: int, found: Drift, H: int, split: bool) -> l
     With x = t + 1 and the envelope (E, F) of a message in (l1, linf), its l1 budget is E f(x) and its largest shift F f(x),
     where f(x) = x**-a / (warm_up + x), a = nu - varsigma > 0, falls and is convex. Cut t >= H into pieces. All shifts of a
     piece that starts at x are at most F f(x), and their sum is at most E times the sum of f over the piece; so by `shifts`,
-    step 5, with lo = 0, they are dominated by ceil(sum / largest) shifts equal to the largest. The sum is at most the
-    integral of f over [x - 1/2, y - 1/2] (f is convex), y the start of the next piece, and this is at most (y -
+    step 5, on the grid of 0 and the largest, they are dominated by ceil(sum / largest) shifts equal to the largest. The sum is
+    at most the integral of f over [x - 1/2, y - 1/2] (f is convex), y the start of the next piece, and this is at most (y -
     1/2)/(warm_up + y - 1/2) ((x - 1/2)**-a - (y - 1/2)**-a) / a, because u / (warm_up + u) grows. The last piece goes on for
     ever (`sensitivity.integral`).
     """

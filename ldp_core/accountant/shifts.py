@@ -39,10 +39,12 @@ function).
    and Su 2019; Zhu, Dong and Wang 2022). Messages of the other agents, given the history, have the same law in both worlds:
    they change nothing.
 
-5. *Grids.* Shifts t on a grid 0 = g_0 < g_1 < ... dominate shifts s, in the same sense, if F_t(g) >= F_s(g) at every grid
-   point, where F_s(x) = sum_j (s_j - x)_+. For F_s is convex and F_t is linear between grid points, so F_t >= F_s
-   everywhere; that is weak majorisation, under which every symmetric function that is convex and grows in each |s_j| is at
-   least as large at t (Tomic and Weyl; Marshall, Olkin and Arnold 2011, 4.B.2). `spread` finds such a t with few shifts.
+5. *Grids.* Shifts t on a grid 0 = g_0 < g_1 < ... dominate shifts s, in the same sense, if F_t >= F_s at every grid point and
+   none of s exceeds the last, where F_s(x) = sum_j (s_j - x)_+ and both are padded with zeros to one length. For F_s is convex
+   and F_t linear between grid points, so F_t >= F_s everywhere: s is weakly majorised by t (Marshall, Olkin and Arnold 2011,
+   chapter 4.B). Then some u >= s is an average of permutations of t (chapters 2 and 5.A), and -log A_gamma, which grows with
+   each entry and is convex and symmetric, is at s at most what it is at u, and there at most what it is at t. `spread` finds
+   such a t with few shifts.
 
 So delta is at most the total variation of one known product pair, and nothing is lost: the extreme shifts themselves reach
 it. `total_variation` computes it, `log_affinity` the simpler bound sqrt(1 - BC^2).
@@ -70,11 +72,11 @@ import numpy as np
 from ldp_core import triangular
 from ldp_core.accountant.sensitivity import UP
 
-SHIFTS = 2.0 ** np.concatenate([np.arange(-100, -12) / 4, np.arange(-48, 17) / 16])  # the table, from 3e-8 to 2
+SHIFTS = 2.0 ** (np.arange(-25 * 16, 17) / 16)  # the table, from 3e-8 to 2
 FINE = 32  # points an octave has in the grid on which messages are counted first
 LOSS_RATIO, LARGEST_LOSS, SMALLEST_LOSS = 1.2, 12.0, 0.05  # nodes of the privacy loss
 PERIOD, TAPER, REACH = 40.0, 0.01, 8.5  # of the Fourier series: period of the loss, deviation of its taper, deviations summed
-SERIES_ERROR = 2.0**-30  # more than all that rounding and the terms left out can change (see `total_variation`)
+SERIES_ERROR = 2.0**-29  # more than all that rounding and the terms left out can change (see `total_variation`)
 
 
 class Counts(NamedTuple):
@@ -101,20 +103,25 @@ def extreme_split(l1: np.ndarray, linf: np.ndarray, dim: int) -> tuple[np.ndarra
 def spread(shift: np.ndarray, number: np.ndarray, grid: np.ndarray) -> np.ndarray:
     """Return numbers on `grid` (increasing, positive) whose product pair dominates the given shifts (step 5), `[grid]`.
 
-    No shift may exceed grid[-1]. From the top down, t gets the least number of shifts above each cell with which F_t reaches
-    F_s at the cell's lower end; never more than s has there, because F_s falls no faster than that. What was too much at one
-    cell need not be given again at the next, so that in all the shifts sum to less than one cell more than before. Rounding:
-    sums of up to 10^6 terms, and their difference, lose less than a part in 2**32 of the sum; 2**-30 of it is added to F_s.
+    No shift may exceed grid[-1]; numbers are whole. From the top down, t gets the least number of shifts above each cell with
+    which F_t reaches F_s at the cell's lower end; never more than s has there, because F_s falls no faster than that. What was
+    too much at one cell need not be given again at the next, so that in all the shifts sum to less than the widest cell more
+    than before.
+
+    Rounding. Sums of n terms, and their difference, are wrong by less than (n + cells) 2**-52 of the sum; twice that, and no
+    less than 2**-30, is added to F_s. Numbers that s has above a cell are exact below 2**53, and raised beyond.
     """
+    slack = max(2.0**-30, (len(shift) + len(grid)) * 2.0**-51)
     place = np.searchsorted(grid, shift)
     above = np.cumsum(np.bincount(place, number, len(grid))[::-1])[::-1]
-    total = np.cumsum(np.bincount(place, number * shift, len(grid))[::-1])[::-1] * (1.0 + 2.0**-30)
+    total = np.cumsum(np.bincount(place, number * shift, len(grid))[::-1])[::-1] * (1.0 + slack)
     low = np.concatenate([[0.0], grid[:-1]])
-    excess, widths, above = (total - low * above).tolist(), (grid - low).tolist(), above.tolist()
+    excess, widths = (total - low * above).tolist(), (grid - low).tolist()
+    most = np.where(above < 2.0**53, above, above * (1.0 + slack)).tolist()
     result = [0.0] * len(grid)
     reached, count = 0.0, 0.0
     for cell in range(int(place.max(initial=-1)), -1, -1):
-        needed = max(count, min(above[cell], math.ceil((excess[cell] - reached) / widths[cell])))
+        needed = max(count, min(most[cell], math.ceil((excess[cell] - reached) / widths[cell])))
         result[cell] = needed - count
         reached, count = reached + needed * widths[cell], needed
     return np.array(result, dtype=np.float64)
@@ -172,8 +179,8 @@ def total_variation(numbers: np.ndarray) -> np.ndarray:
     Terms with sigma s_j > 8.5 are left out: they sum to less than e^-36. Rounding: 1 - phi is a sum of positive terms, known
     to a part in 2**36, and to 2**-39 (most digits are lost in the argument s L < 2**14 of a sine; the tests compare it with
     arithmetic of 64 bits). Where phi >= 1/2 that is an error of at most 2**-35 |log Psi| in log Psi = sum of n log phi, and
-    x e^-x < 1/2; for the others, of which there are at most 153, n |phi|^(n-1) <= 1. All together Psi is wrong by less than
-    2**-31, and so is the sum, whose weights add up to 1 + O(r): 2**-30 is charged.
+    x e^-x < 1/2; for the others, of which there are at most 417, n |phi|^(n-1) <= 1. All together Psi is wrong by less than
+    2**-30, and so is the sum, whose weights add up to 1 + O(r): 2**-29 is charged.
     """
     numbers = np.asarray(numbers, dtype=np.float64)
     log_phi, negative, weight = _table()

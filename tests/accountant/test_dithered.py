@@ -86,13 +86,15 @@ def test_the_budgets_fall_with_warm_up_and_grow_with_lambda_and_the_constants(se
         assert (budgets(given_constants=larger) * room >= here).all()
 
 
-ROOM = 1e-3  # counting adds up to one cell to one of all shifts: 600 random cases, changed by 0.005 % and more, showed 1.2e-4
+# `shifts` proves the exact delta monotone. The count adds up to one cell to one of all shifts, not always the same part of it:
+# in 600 random cases, changed by 0.005 % and more, a delta that should not fall fell by at most 1.2e-4 of itself.
+ROOM = 1e-3
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.integers(0, 2**40), st.sampled_from([60, math.inf]))
 def test_delta_falls_with_d_0_and_warm_up_and_grows_with_the_rest(seed, T):
-    """With d_0 and T every shift moves one way, and so does the count; elsewhere up to ROOM, a part of delta."""
+    """Up to ROOM, however small the change."""
     rng, graph, base, constants, warm_up = random_arguments(seed)
     factor = 1.0 + 2.0 * float(10.0 ** rng.uniform(-4, 0))
 
@@ -102,10 +104,9 @@ def test_delta_falls_with_d_0_and_warm_up_and_grows_with_the_rest(seed, T):
 
     here = delta()
     assert ((here >= 0) & (here <= 1)).all()
-    assert (delta(given_schedules=with_d_0(base, factor * np.array(base.d_0))) <= here * (1 + 1e-7)).all()
-    assert (delta(iterations=30) <= here * (1 + 1e-7)).all()
     faster = Schedules(base.lam_0 * factor, base.nu, base.d_0, base.varsigma)
-    smaller = [delta(points=warm_up + int(rng.integers(1, 100))), delta(k=int(rng.integers(1, 50)))]
+    smaller = [delta(given_schedules=with_d_0(base, factor * np.array(base.d_0))), delta(iterations=30)]
+    smaller += [delta(points=warm_up + int(rng.integers(1, 100))), delta(k=int(rng.integers(1, 50)))]
     larger = [delta(given_schedules=faster), delta(one_signed=False)]
     larger += [delta(given_constants=more) for more in larger_constants(constants, factor)]
     assert all((other <= here * (1 + ROOM)).all() for other in smaller)
@@ -146,6 +147,13 @@ def test_more_coordinates_to_hide_in_do_not_matter_beyond_the_budget():
         certify_dithered(PAPER, schedules(), MUSHROOMS, 100, dim=dim, warm_up=300).delta for dim in (1, 21, 10**6)
     )
     assert (few < some).all() and np.allclose(some, many, rtol=1e-9)  # l1 / linf = 21
+
+
+@pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid")
+def test_a_budget_that_no_float_holds_promises_nothing():
+    wild = GradientConstants(1.0, 1.0, l2=1000.0)
+    result = certify_dithered(PAPER, schedules(lam_0=5.0), wild, 2000, dim=DIM)
+    assert (result.delta == 1).all() and (result.hellinger == 1).all() and np.isinf(result.exponent).all()
 
 
 def test_constants_for_each_agent():

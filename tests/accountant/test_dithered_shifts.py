@@ -142,6 +142,11 @@ def test_counting_on_a_grid_only_adds(seed):
     assert shifts.total_variation(numbers(shift[few], [1, 1])) >= enumerated(shift[few], 60) - 1e-9
 
 
+def test_numbers_beyond_what_a_float_counts_are_raised():
+    counted = shifts.spread(np.array([1.0, 1.0]), np.array([2.0**53, 1.0]), SHIFTS)
+    assert int(counted.sum()) >= 2**53 + 1 and counted.sum() <= 2.0**53 * (1 + 2.0**-29)
+
+
 def test_order_one_half_is_the_best_chernoff_order():
     """The bound from order alpha, by the sharp relation on two points, against sqrt(1 - BC^2), on products of shifts."""
     alphas = np.linspace(0.05, 0.95, 19)
