@@ -12,6 +12,7 @@ import datetime
 import os
 import platform
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import joblib
@@ -23,6 +24,9 @@ from ldp_core.runs.store import Result, ResultStore, address
 
 Function = Callable[..., Result]
 CONNECT_SECONDS = 20
+
+# loky replaces a worker whose memory has grown, and says so with the path of its own file; nothing is lost by it
+warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given to the executor")
 
 
 class ShardError(RuntimeError):

@@ -98,6 +98,17 @@ def test_workers_use_one_thread_each(store):
         assert {name: int(number) for name, number in result.items()} == {"numba": 1, "torch": 1, "blas": 1}
 
 
+def test_a_worker_that_is_replaced_is_not_worth_a_word_with_a_path_in_it():
+    """The words are loky's own: if they change, this fails."""
+    from joblib.externals.loky import process_executor
+
+    words = "A worker stopped while some jobs were given to the executor."
+    assert words[:30] in Path(process_executor.__file__).read_text()
+    code = f"import warnings; import ldp_core.runs; warnings.warn({words!r} + ' This can be caused ...'); warnings.warn('other')"
+    said = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stderr
+    assert "other" in said and "worker" not in said
+
+
 def test_as_many_workers_as_cores(monkeypatch):
     assert execute.cores() == len(os.sched_getaffinity(0))
     with pytest.raises(ValueError, match="workers = 0 must be at least 1"):
