@@ -87,7 +87,8 @@ def test_the_budgets_fall_with_warm_up_and_grow_with_lambda_and_the_constants(se
 
 
 # `shifts` proves the exact delta monotone. The count adds up to one cell to one of all shifts, not always the same part of it:
-# in 600 random cases, changed by 0.005 % and more, a delta that should not fall fell by at most 1.2e-4 of itself.
+# in 300 random cases, changed by 0.005 % and more, a delta that should not fall fell by at most 7e-6 of itself;
+# a search found 1.1e-4 (seed 9014: linf larger by 0.03 %, half of the sum in the tail beyond a short horizon).
 ROOM = 1e-3
 
 
