@@ -164,7 +164,8 @@ class FullHistory:
         return outputs, self.y.index_select(0, rows)
 
     def _formatted(self, tensor: torch.Tensor) -> torch.Tensor:
-        return tensor.contiguous(memory_format=self._memory_format) if tensor.ndim == 4 else tensor
+        """Return images and kernels in the memory format; `contiguous()` would leave those with one channel as they are."""
+        return tensor.to(memory_format=self._memory_format) if tensor.ndim == 4 else tensor
 
     def _weighted_loss(self, module: nn.Module, vector: torch.Tensor, piece: Weighted) -> torch.Tensor:
         losses = self._loss(*self._outputs(module, vector, piece))

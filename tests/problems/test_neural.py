@@ -50,6 +50,21 @@ class TestFullHistory:
             np.testing.assert_allclose(oracle(theta, t), expected, rtol=0, atol=1e-10)
             assert np.abs(expected).max() > 1e-3
 
+    def test_images_and_kernels_of_one_channel_are_formatted_too(self):
+        # Left as they are, they make torch pool the first layer's outputs in the wrong order: 1.7 times slower as a whole.
+        layouts = []
+
+        class Spy(CNN):
+            def forward(self, images):
+                outputs = self.conv1(images)
+                layouts.append((images.stride(1), self.conv1.weight.stride(1), outputs.stride(1)))
+                return super().forward(images)
+
+        x, y = np.zeros((3, 1, 28, 28), dtype=np.float32), np.zeros(3, dtype=int)
+        oracle = FullHistory(Spy, x, y, np.zeros((1, 1, 1, 3), dtype=int), memory_format="channels_last")
+        oracle(np.zeros((1, 1, oracle.dim)), 0)
+        assert layouts == [(1, 1, 1)]
+
     def test_warm_up_counts_data_points_before_the_first_message(self):
         x, y, history = problem()
         theta = states(mlp)
