@@ -12,7 +12,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,9 +27,9 @@ from ldp_core.report import provenance
 
 ROOT = Path(environment.ROOT)
 NOTEBOOKS, PROFILES, CACHE = ROOT / "notebooks", ROOT / "notebooks" / "profiles", ROOT / "data" / "cache"
-
-
-CELL_SECONDS = {"smoke": 300}  # a cell of the smallest profile that takes longer hangs; the others may take their time
+SMALLEST = "smoke"  # this profile is to be over soon, the others may take their time:
+CELL_SECONDS = 300  # a cell of it that takes longer hangs,
+ALONE = {"WORKERS": "1", "NUMBA_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # and it has too little work to share out
 ENCRYPTED = Config({"KernelManager": {"transport_encryption": "auto"}})  # between papermill and the kernel
 
 
@@ -144,18 +144,20 @@ def _execute(path: Path, values: dict, output: Path) -> Outcome:
     working.parent.mkdir(parents=True, exist_ok=True)
     before = _records(output)
     print(f"{path.stem}: running at profile {values['profile']}", flush=True)
-    start = time.monotonic()
+    start, small = time.monotonic(), values["profile"] == SMALLEST
     try:
-        papermill.execute_notebook(
-            str(path),
-            str(working),
-            values,
-            kernel_name="python3",
-            cwd=str(ROOT),
-            progress_bar=sys.stderr.isatty(),
-            execution_timeout=CELL_SECONDS.get(values["profile"]),
-            config=ENCRYPTED,
-        )
+        with _environment(ALONE if small else {}):
+            papermill.execute_notebook(
+                str(path),
+                str(working),
+                values,
+                kernel_name="python3",
+                cwd=str(ROOT),
+                progress_bar=sys.stderr.isatty(),
+                request_save_on_cell_execute=not small,  # twice a cell: more than a second in all
+                execution_timeout=CELL_SECONDS if small else None,
+                config=ENCRYPTED,
+            )
         outcome.shards, outcome.reused = _publish(working, output / "notebooks" / path.name)
         outcome.seconds = time.monotonic() - start
         _keep_record(path, values, outcome, output)
@@ -168,14 +170,24 @@ def _execute(path: Path, values: dict, output: Path) -> Outcome:
     outcome.figures = sorted(json.loads(text)["figure"] for _, text in written)
     outcome.data = sorted({f"{data['kind']}: {data['name']}" for _, text in written for data in json.loads(text)["data"]})
     if outcome.failure:
+        message = f"{path.stem}: FAILED in {outcome.failure}"
         with contextlib.suppress(FileNotFoundError):  # it may not have got anywhere
             working.replace(failed)
-        print(
-            f"{path.stem}: FAILED in {outcome.failure}\n  as far as it got: {os.path.relpath(failed)}",
-            file=sys.stderr,
-            flush=True,
-        )
+            message += f"\n  as far as it got: {os.path.relpath(failed)}"
+        print(message, file=sys.stderr, flush=True)
     return outcome
+
+
+@contextlib.contextmanager
+def _environment(values: Mapping[str, str]) -> Iterator[None]:
+    """Set environment variables for a while; what the user has set already stays."""
+    added = {name: value for name, value in values.items() if name not in os.environ}
+    os.environ.update(added)
+    try:
+        yield
+    finally:
+        for name in added:
+            del os.environ[name]
 
 
 def _keep_record(path: Path, values: dict, outcome: Outcome, output: Path) -> None:

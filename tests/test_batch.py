@@ -2,6 +2,7 @@
 
 import ast
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -74,6 +75,21 @@ def test_a_failing_notebook_names_its_cell_and_spares_the_others(house, capsys):
     assert set(provenance.load(house / "out")) == {"02_other"}
 
 
+def test_the_smallest_profile_works_alone_and_leaves_no_trace_in_the_environment(house, monkeypatch):
+    monkeypatch.setenv("NUMBA_NUM_THREADS", "2")
+    monkeypatch.delenv("WORKERS", raising=False)
+    write_notebook(
+        house / "nb" / "01_good.ipynb", "import os; print(os.environ.get('WORKERS'), os.environ['NUMBA_NUM_THREADS'])"
+    )
+    (house / "nb" / "profiles" / "large.yaml").write_text("01_good:\n  size: 9\n")
+    said = []
+    for profile in ("smoke", "large"):
+        assert batch.run(profile, number="01", output=house / "out") == 0
+        said.append(nbformat.read(house / "out" / "notebooks" / "01_good.ipynb", 4).cells[-1].outputs[0]["text"].split())
+    assert said == [["1", "2"], ["None", "2"]]  # what the user has set stays
+    assert "WORKERS" not in os.environ
+
+
 def test_a_failure_leaves_the_earlier_result(house):
     assert batch.run("smoke", number="01", output=house / "out") == 0
     before = (house / "out" / "notebooks" / "01_good.ipynb").read_bytes()
@@ -85,7 +101,9 @@ def test_a_failure_leaves_the_earlier_result(house):
 def test_a_dead_kernel_is_a_failure_of_its_notebook_only(house, capsys):
     write_notebook(house / "nb" / "01_good.ipynb", "import os; os._exit(9)")
     assert batch.run("smoke", output=house / "out") == 1
-    assert "01_good: FAILED in DeadKernelError" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "01_good: FAILED in DeadKernelError" in said
+    assert ("as far as it got" in said) == (house / "cache" / "notebooks" / "01_good.ipynb").exists()
     assert (house / "out" / "fig2.json").exists()
 
 

@@ -1,12 +1,16 @@
 """Figures: deterministic bytes, whole files, and what they must show."""
 
 import hashlib
+import io
 import json
 
+import numpy as np
 import pandas as pd
 import pytest
+from PIL import Image
 
 from ldp_core import figures, network
+from ldp_core.figures import house
 
 SUMMARY = pd.DataFrame(
     [(variant, t, 0.5 + t / 100, 0.4, 0.9, 10) for variant in ("quantised", "unquantised") for t in (0, 20, 40)],
@@ -26,6 +30,22 @@ def test_bytes_are_deterministic(tmp_path):
         figures.save(figures.fig2(SUMMARY, "Data: x."), "fig2", tmp_path / folder, numbers={"a": 1.0}, **RECORD)
         digests.append({p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in (tmp_path / folder).iterdir()})
     assert digests[0] == digests[1] and set(digests[0]) == {"fig2.svg", "fig2.png", "fig2.json"}
+
+
+def test_a_saved_figure_is_shown_shrunk_and_another_drawn(tmp_path):
+    saved, other = figures.fig2(SUMMARY, "Data: x."), figures.fig2(SUMMARY, "Data: x.")
+    figures.save(saved, "fig2", tmp_path, numbers={}, **RECORD)
+    shrunk, drawn = (Image.open(io.BytesIO(house.picture(figure))).convert("L") for figure in (saved, other))
+    assert shrunk.size == drawn.size == tuple(round(inches * house.NOTEBOOK_DPI) for inches in other.get_size_inches())
+    difference = np.abs(np.asarray(shrunk, dtype=float) - np.asarray(drawn))
+    assert difference.mean() < 5 and np.asarray(shrunk).std() > 10  # the same picture, up to smoothing, and not an empty one
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(1.0, "10⁰"), (1000.0, "10³"), (1e-12, "10⁻¹²"), (1e20, "10²⁰"), (20.0, "20"), (0.0, "0")]
+)
+def test_powers_of_ten_are_text(value, text):
+    assert house.power_of_ten(value) == text
 
 
 def test_an_empty_output_writes_nothing(tmp_path, monkeypatch):

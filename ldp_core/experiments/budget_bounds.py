@@ -50,8 +50,9 @@ def promised(params: Params, data: mushrooms.Mushrooms) -> pd.DataFrame:
         ):
             rows.append((normalise, name, log10_delta.max(), np.nan, log10_d_0.max() - math.log10(params.target)))
         for name, iterations in (("certificate, all time", math.inf), ("certificate", params.iterations)):
-            found = accountant.certify(*arguments, gradient.lipschitz, iterations)
-            d_0 = accountant.calibrate(params.target, *arguments, gradient.lipschitz, iterations)
+            followed = {"iterations": iterations, "horizon": params.horizon}
+            found = accountant.certify(*arguments, gradient.lipschitz, **followed)
+            d_0 = accountant.calibrate(params.target, *arguments, gradient.lipschitz, **followed)
             rows.append((normalise, name, np.log10(found.sum.max()), found.product.max(), np.log10(d_0.max())))
     return pd.DataFrame(rows, columns=["normalise", "bound", "log10_delta", "product", "log10_d_0"])
 

@@ -17,10 +17,11 @@ from pydantic import Field
 
 from ldp_core import audit, quantizer, runs
 from ldp_core.accountant import exact, monte_carlo, trajectory, worst
+from ldp_core.accountant.certificate import HORIZON
 from ldp_core.data import mushrooms
 from ldp_core.experiments import budget, convergence
 from ldp_core.experiments.budget import Scene, Setting
-from ldp_core.experiments.params import Count, Normalise, ParameterError, Positive
+from ldp_core.experiments.params import Count, Horizon, Normalise, ParameterError, Positive
 from ldp_core.randomness import Purpose, generator
 
 MEASURES = ("paper", "sum", "product", "lower", "exact", "upper")
@@ -48,7 +49,7 @@ class Params(Setting):
     frontier_runs: Count = 2
     accuracy_runs: Annotated[int, Field(ge=2)] = 20
     target: Annotated[float, Field(gt=0, lt=1)] = 0.5
-    horizon: Annotated[int, Field(ge=1000, le=10_000_000)] = 20_000
+    horizon: Horizon = HORIZON
 
     def check(self, rows: int) -> None:
         """Raise when one of the cases makes no sense, before anything is computed."""

@@ -56,9 +56,15 @@ def shards(params: Params, data: mushrooms.Mushrooms, variants: Sequence[Variant
 
 
 @cache
+def loaded() -> mushrooms.Mushrooms:
+    """Return the mushrooms, read once in each process and without a word: the notebook has said where they come from."""
+    return mushrooms.load(quiet=True)
+
+
+@cache
 def problem(normalise: str) -> tuple[mushrooms.Mushrooms, OneHot]:
     """Return the mushrooms and their one-hot rows; made once in each process."""
-    table = mushrooms.load(quiet=True)
+    table = loaded()
     return table, OneHot(table.codes, table.sizes, None if normalise == "none" else normalise)
 
 

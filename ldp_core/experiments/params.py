@@ -12,6 +12,7 @@ from ldp_core.randomness import Purpose, generator
 
 Count = Annotated[int, Field(ge=1)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Horizon = Annotated[int, Field(ge=1000, le=10_000_000)]  # messages that a bound for all time follows one by one
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Normalise = Literal["none", "l1", "l2"]
 Topology = Literal["paper", "ring", "exponential", "random"]

@@ -7,7 +7,8 @@ target delta. The twin runs the same schedules on the same mushrooms in the same
 from __future__ import annotations
 
 import math
-from typing import Annotated, Literal
+from functools import lru_cache
+from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -15,11 +16,11 @@ from pydantic import Field
 
 from ldp_core import audit, engine, network, optimizer, quantizer, runs, triangular
 from ldp_core.accountant import dithered, trajectory, worst
-from ldp_core.accountant.certificate import certify
+from ldp_core.accountant.certificate import HORIZON, certify
 from ldp_core.accountant.plan import Plan, plan
 from ldp_core.data import mushrooms, streams
 from ldp_core.experiments.convergence import problem
-from ldp_core.experiments.params import Count, Positive, public_seed
+from ldp_core.experiments.params import Count, Horizon, Positive, public_seed
 from ldp_core.experiments.params import Params as BaseParams
 from ldp_core.optimizer import Algorithm1, Schedules
 from ldp_core.problems import constants, logistic
@@ -44,6 +45,7 @@ class Params(BaseParams):
     test: Count = 2000
     promise_audit_samples: Annotated[int, Field(ge=100)] = 100_000
     audit_iterations: Count = 100
+    horizon: Horizon = HORIZON
 
     def judged(self) -> list[int]:
         """Return the iterations after which accuracy is judged: 1000 on the way, and the end."""
@@ -61,11 +63,38 @@ def public_constants(table: mushrooms.Mushrooms) -> constants.GradientConstants:
 
 def plans(params: Params, table: mushrooms.Mushrooms) -> dict[float, Plan]:
     """Return the schedules that certify each target over infinite time, with the best predicted signal-to-noise."""
-    options = {"dim": sum(table.sizes), "warm_up": params.promise_warm_up, "training": params.promise_iterations}
-    return {
-        target: plan(params.network(), math.inf, target, public_constants(table), lam_0=(params.lam_0,), **options)
-        for target in params.promise_targets
-    }
+    return {target: _plan(_Question.of(params, table), target, params.promise_iterations) for target in params.promise_targets}
+
+
+class _Question(NamedTuple):
+    """What certificates depend on. A slider asks some questions again, so the answers are remembered."""
+
+    weight: float
+    lam_0: float
+    warm_up: int
+    horizon: int
+    dim: int
+    constants: constants.GradientConstants
+
+    @classmethod
+    def of(cls, params: Params, table: mushrooms.Mushrooms) -> _Question:
+        known = params.weight, params.lam_0, params.promise_warm_up, params.horizon
+        return cls(*known, sum(table.sizes), public_constants(table))
+
+    def arguments(self) -> dict:
+        """Return what `plan` and `dithered.ladder` have in common."""
+        return {"constants": self.constants, "dim": self.dim, "warm_up": self.warm_up, "horizon": self.horizon}
+
+
+@lru_cache(maxsize=64)
+def _plan(asked: _Question, target: float, training: int) -> Plan:
+    options = {"lam_0": (asked.lam_0,), "training": training, **asked.arguments()}
+    return plan(network.paper(asked.weight), math.inf, target, **options)
+
+
+@lru_cache(maxsize=64)
+def _rungs(asked: _Question, found: Plan) -> dict[str, np.ndarray]:
+    return dithered.ladder(network.paper(asked.weight), found.schedules, iterations=math.inf, **asked.arguments())
 
 
 def compute(
@@ -137,7 +166,8 @@ def frontier(params: Params, table: mushrooms.Mushrooms, chosen: dict[float, Pla
 def _certified(params: Params, table: mushrooms.Mushrooms, found: Plan) -> dict[str, float]:
     """Return the largest delta that is certified with dither, and without it composed by coupling and summed."""
     bounds = public_constants(table)
-    plain = certify(params.network(), found.schedules, bounds.l1, bounds.lipschitz, math.inf, warm_up=params.promise_warm_up)
+    options = {"warm_up": params.promise_warm_up, "horizon": params.horizon}
+    plain = certify(params.network(), found.schedules, bounds.l1, bounds.lipschitz, math.inf, **options)
     return {
         "certified": float(found.delta.max()),
         "without_dither": float(plain.product.max()),
@@ -181,14 +211,7 @@ def replan(params: Params, table: mushrooms.Mushrooms, *, delta: float, warm_up:
 
 def rungs(params: Params, table: mushrooms.Mushrooms, found: Plan) -> dict[str, np.ndarray]:
     """Return the ladder of certificates for one plan, per agent: from Theorem 2.2 as printed to ours."""
-    return dithered.ladder(
-        params.network(),
-        found.schedules,
-        public_constants(table),
-        math.inf,
-        dim=sum(table.sizes),
-        warm_up=params.promise_warm_up,
-    )
+    return dict(_rungs(_Question.of(params, table), found))
 
 
 def attacked(params: dict, data: str, schedules: dict, agent: int, modification: int) -> dict[str, np.ndarray]:

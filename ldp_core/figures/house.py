@@ -6,23 +6,30 @@ blindness). Saved figures have deterministic bytes: no dates, a fixed hash salt.
 
 from __future__ import annotations
 
+import io
 import json
+import math
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from weakref import WeakKeyDictionary
 
 import matplotlib as mpl
 import seaborn as sns
 from IPython import get_ipython
-from IPython.core.pylabtools import select_figure_formats
+from IPython.core.pylabtools import print_figure, select_figure_formats
 from IPython.display import display
 from matplotlib.figure import Figure
+from PIL import Image
 
 from ldp_core import files
 
 COLOURS = {"quantised": "#D55E00", "unquantised": "#0072B2", "D-PSGD": "#009E73", "dithered": "#CC79A7"}
 PNG_DPI, NOTEBOOK_DPI = 200, 90
+SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 LONG = 100.0  # a logarithmic axis that spans as much has ticks at powers of ten alone
+
+_small: WeakKeyDictionary[Figure, bytes] = WeakKeyDictionary()  # figures that were saved, as the notebook shows them
 
 
 def style() -> None:
@@ -37,7 +44,23 @@ def style() -> None:
         "svg.hashsalt": "ldp-quantization-companion",
     })  # fmt: skip
     if (shell := get_ipython()) is not None:
-        select_figure_formats(shell, {"png"}, dpi=NOTEBOOK_DPI, bbox_inches=None, metadata={"Software": None})
+        select_figure_formats(shell, {"png"})  # and no other
+        shell.display_formatter.formatters["image/png"].for_type(Figure, picture)
+
+
+def picture(figure: Figure) -> bytes:
+    """Return a figure as a small PNG: the saved one shrunk if there is one, since drawing it again takes ten times longer."""
+    if figure in _small:
+        return _small[figure]
+    return print_figure(figure, "png", dpi=NOTEBOOK_DPI, bbox_inches=None, metadata={"Software": None})
+
+
+def _shrunk(png: bytes) -> bytes:
+    """Return a picture of PNG_DPI with NOTEBOOK_DPI."""
+    whole, small = Image.open(io.BytesIO(png)).convert("RGB"), io.BytesIO()
+    size = tuple(round(side * NOTEBOOK_DPI / PNG_DPI) for side in whole.size)
+    whole.resize(size, Image.Resampling.LANCZOS).save(small, "png")
+    return small.getvalue()
 
 
 def explore(draw: Callable[..., Figure], *, interactive: bool, **sliders: tuple[float, float, float, float]):
@@ -70,9 +93,10 @@ def save(
     folder = Path(output)
     record = {"figure": name, "notebook": notebook, "params": params, "data": list(data), "numbers": numbers}
     text = json.dumps(record, indent=1, sort_keys=True, allow_nan=False) + "\n"
-    files.write(
-        folder / f"{name}.png", lambda file: figure.savefig(file, format="png", dpi=PNG_DPI, metadata={"Software": None})
-    )
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format="png", dpi=PNG_DPI, metadata={"Software": None})
+    files.write(folder / f"{name}.png", lambda file: file.write(drawn.getvalue()))
+    _small[figure] = _shrunk(drawn.getvalue())
     with mpl.rc_context({"figure.constrained_layout.use": False}):
         figure.set_layout_engine(None)  # everything has its place now: no need to find it again for each format
     files.write(
@@ -84,7 +108,8 @@ def save(
 def caption(figure: Figure, text: str) -> None:
     """Write the caption below a figure that is otherwise finished, and leave powers of ten to long logarithmic axes.
 
-    Ticks between them would be most of what matplotlib places and draws.
+    Ticks between them would be most of what matplotlib places and draws; as a formula each power would take it ten times longer
+    than as text.
     """
     figure.supxlabel(text, fontsize="x-small", color="#555555")
     for axes in figure.axes:
@@ -92,3 +117,10 @@ def caption(figure: Figure, text: str) -> None:
             low, high = axis.get_view_interval()
             if axis.get_scale() == "log" and high >= LONG * low > 0:
                 axis.minorticks_off()
+                axis.set_major_formatter(power_of_ten)
+
+
+def power_of_ten(value: float, position: int | None = None) -> str:
+    """Return 1000 as 10³, for the ticks of a logarithmic axis; other numbers as they are."""
+    exponent = round(math.log10(value)) if value > 0 else 0
+    return f"10{str(exponent).translate(SUPERSCRIPTS)}" if math.isclose(value, 10.0**exponent) else f"{value:g}"

@@ -46,8 +46,9 @@ def run(
     """Return `function(**shard)` for every shard, from the store where it is there already.
 
     `scheduler` (or the environment variable SCHEDULER) names a Dask scheduler, such as tcp://127.0.0.1:8786; else `workers`
-    local processes (default: one per core that this process may use). `given` are further arguments of each shard, which follow
-    from its own and are no part of its name (see `chain`). Raises ShardError when a shard fails.
+    local processes (or the environment variable WORKERS; default: one per core that this process may use). `given` are further
+    arguments of each shard, which follow from its own and are no part of its name (see `chain`). Raises ShardError when a shard
+    fails.
     """
     if function.__module__ == "__main__":
         raise ValueError(
@@ -86,11 +87,19 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def _workers() -> int:
+    """Return how many processes to use when the caller does not say."""
+    text = os.environ.get("WORKERS") or str(cores())
+    if not (text.isascii() and text.isdigit() and int(text) >= 1):
+        raise ShardError(f"WORKERS = {text!r} must be a whole number, at least 1")
+    return int(text)
+
+
 def _compute(
     function: Function, missing: Mapping[str, tuple[Mapping, Mapping]], code: str, scheduler: str | None, workers: int | None
 ) -> Iterator[tuple[str, Result, float]]:
     """Yield (address, result, seconds) of every missing shard as soon as it is finished."""
-    workers = cores() if workers is None else workers
+    workers = _workers() if workers is None else workers
     if workers < 1:
         raise ValueError(f"workers = {workers} must be at least 1")
     checked = code if scheduler else None  # local processes read the same files

@@ -150,6 +150,15 @@ def test_bounds_come_in_order():
         assert budget_bounds.certified(at_step, DATA) <= cases.target * (1 + 1e-6)
 
 
+def test_bounds_for_all_time_follow_as_far_as_they_are_told():
+    near, far = (
+        budget_bounds.promised(budget_cases.Params(iterations=30, horizon=h), DATA).set_index("bound") for h in (1000, 20_000)
+    )
+    for column in ("log10_delta", "log10_d_0"):
+        assert (near.loc["certificate, all time", column] > far.loc["certificate, all time", column]).all()
+        assert (near.loc["certificate", column] == far.loc["certificate", column]).all()
+
+
 def test_the_tail_agrees_with_following_it_further():
     """Beyond the horizon the share is bounded analytically; ten times farther, one by one, it is nearly the same."""
     near, far = (budget_bounds.used_up(budget_cases.Params(horizon=h), DATA, [50, 10_000]) for h in (2000, 20_000))

@@ -34,6 +34,16 @@ def test_a_plan_certifies_its_target(data, chosen):
     assert (again.delta <= 0.25).all() and again.delta.max() > 0.24
 
 
+def test_a_question_asked_again_has_the_same_answer_and_another_its_own(data, chosen):
+    (found,) = chosen.values()
+    again, steps = promise.replan(SMALL, data, delta=SMALL.promise_targets[0], warm_up=SMALL.promise_warm_up)
+    assert again is found and (steps["losses"] == promise.rungs(SMALL, data, found)["losses"]).all()
+    shorter = SMALL.model_copy(update={"horizon": 1000})
+    (other,) = promise.plans(shorter, data).values()
+    assert other is not found and (other.delta <= 0.25).all()
+    assert (promise.rungs(shorter, data, found)["losses"] > steps["losses"]).all()  # what is not followed is bounded
+
+
 def test_constants_come_from_the_schema(data):
     constants = promise.public_constants(data)
     assert constants.l1 >= math.sqrt(21) and constants.l1 == pytest.approx(math.sqrt(21))

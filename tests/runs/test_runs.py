@@ -115,6 +115,18 @@ def test_as_many_workers_as_cores(monkeypatch):
         runs.run(workload.compute, SHARDS, workers=0, store=runs.ResultStore("nowhere"))
 
 
+def test_the_environment_says_how_many_workers(store, monkeypatch):
+    """A single worker is this process; a word that is no number is refused before anything is computed."""
+    monkeypatch.setenv("WORKERS", "1")
+    assert {int(r["pid"]) for r in runs.run(workload.process, [{"shard": 0}, {"shard": 1}], store=store)} == {os.getpid()}
+    monkeypatch.setenv("WORKERS", "2")
+    assert os.getpid() not in {int(r["pid"]) for r in runs.run(workload.process, [{"shard": 2}, {"shard": 3}], store=store)}
+    for word in ("0", "two", "-1", "1.5", "²"):
+        monkeypatch.setenv("WORKERS", word)
+        with pytest.raises(runs.ShardError, match=f"WORKERS = '{word}' must be a whole number, at least 1"):
+            runs.run(workload.compute, SHARDS, store=store)
+
+
 def command(folder, shards=12, pause=0.05, workers=2):
     return [sys.executable, "-m", "tests.runs.workload", str(folder), str(shards), str(pause), str(workers)]
 

@@ -1,6 +1,7 @@
 """A small experiment for the tests of `runs`: pure shards, a final artefact, and a command that makes it."""
 
 import json
+import os
 import sys
 import time
 from pathlib import Path
@@ -32,6 +33,11 @@ def add(seed: int, folder: str, part: int, before: dict | None) -> dict:
     """Add the seed to what the part before returned, and leave a trace."""
     (Path(folder) / f"{seed}-{part}-{time.time_ns()}").touch()
     return {"sum": (before["sum"] if before else 0) + seed}
+
+
+def process(shard: int) -> dict:
+    """Return the number of the process that computes."""
+    return {"pid": os.getpid()}
 
 
 def threads(shard: int) -> dict:
