@@ -216,14 +216,16 @@ class _Agent:
 
         What lies before t = 0 adds nothing, so that every t is followed over as many steps.
         """
-        times = t[:, None] - steps + np.arange(steps)
-        psi = np.where(times[:, 0] > 0, self.lam_0 / self.c, 0.0)
+        times = t - steps + np.arange(steps)[:, None]
+        psi = np.where(times[0] > 0, self.lam_0 / self.c, 0.0)
         theta = (self.C_z + 1.0 / self.u) * 2.0 * psi / self.r
         there, times = times >= 0, np.maximum(times, 0.0)
-        following = _decaying_sum(np.where(there, self.lam(times), 0.0), 1.0 - self.c, psi)
-        before = np.concatenate([psi[:, None], following[:, :-1]], axis=1)
         factors = self.C_z * self.P_z**times + 1.0 / self.u
-        return following[:, -1], _decaying_sum(factors * (following + before), 1.0 - self.r, theta)[:, -1]
+        for lam, factor in zip(np.where(there, self.lam(times), 0.0), factors, strict=True):
+            following = (1.0 - self.c) * psi + lam
+            theta = (1.0 - self.r) * theta + factor * (following + psi)
+            psi = following
+        return psi, theta
 
     def _rho(self, stop: int):
         psi = theta = 0.0
@@ -276,13 +278,6 @@ class _Agent:
         ln_bracket = float(np.logaddexp(math.log(2.0 / C_1), ln_start + (1 - T_0) * math.log1p(-C_1)))
         ln_lemma_5 = n * math.log(4.0 * n / (math.e * -math.log1p(-C_1 / 2.0)))
         return max(ln_bracket + ln_lemma_5, ln_start + n * math.log(T_0 + 1.0))
-
-
-def _decaying_sum(values: np.ndarray, decay: float, start: np.ndarray) -> np.ndarray:
-    """Return x_1 ... x_n of x_{k+1} = decay x_k + values_k, x_0 = start, along the last axis."""
-    from scipy.signal import lfilter
-
-    return lfilter([1.0], [1.0, -decay], values, zi=decay * start[:, None])[0]
 
 
 def _agents(network: Network, schedules: Schedules, lemma_4: tuple[float, float] | None) -> list[_Agent]:

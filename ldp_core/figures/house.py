@@ -6,11 +6,13 @@ blindness). Saved figures have deterministic bytes: no dates, a fixed hash salt.
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import io
 import json
 import math
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
@@ -46,13 +48,29 @@ def style() -> None:
     if (shell := get_ipython()) is not None:
         select_figure_formats(shell, {"png"})  # and no other
         shell.display_formatter.formatters["image/png"].for_type(Figure, picture)
+        gc.freeze()  # what a notebook has imported stays: to look through it for garbage takes a second in all
 
 
 def picture(figure: Figure) -> bytes:
     """Return a figure as a small PNG: the saved one shrunk if there is one, since drawing it again takes ten times longer."""
     if figure in _small:
         return _small[figure]
-    return print_figure(figure, "png", dpi=NOTEBOOK_DPI, bbox_inches=None, metadata={"Software": None})
+    with _arranged(figure, NOTEBOOK_DPI):
+        return print_figure(figure, "png", dpi=NOTEBOOK_DPI, bbox_inches=None, metadata={"Software": None})
+
+
+@contextlib.contextmanager
+def _arranged(figure: Figure, dpi: int) -> Iterator[None]:
+    """Give everything in a figure its place, once: each saving would find the places again, and draw twice for it.
+
+    A figure without a layout engine gets the default one when it has been saved: there must be no default meanwhile.
+    """
+    with mpl.rc_context({"figure.constrained_layout.use": False}):
+        if (engine := figure.get_layout_engine()) is not None:
+            figure.set_dpi(dpi)
+            engine.execute(figure)
+            figure.set_layout_engine(None)
+        yield
 
 
 def _shrunk(png: bytes) -> bytes:
@@ -93,15 +111,13 @@ def save(
     folder = Path(output)
     record = {"figure": name, "notebook": notebook, "params": params, "data": list(data), "numbers": numbers}
     text = json.dumps(record, indent=1, sort_keys=True, allow_nan=False) + "\n"
-    drawn = io.BytesIO()
-    figure.savefig(drawn, format="png", dpi=PNG_DPI, metadata={"Software": None})
-    files.write(folder / f"{name}.png", lambda file: file.write(drawn.getvalue()))
-    _small[figure] = _shrunk(drawn.getvalue())
-    with mpl.rc_context({"figure.constrained_layout.use": False}):
-        figure.set_layout_engine(None)  # everything has its place now: no need to find it again for each format
-    files.write(
-        folder / f"{name}.svg", lambda file: figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
-    )
+    png, svg = io.BytesIO(), io.BytesIO()
+    with _arranged(figure, PNG_DPI):
+        figure.savefig(png, format="png", dpi=PNG_DPI, metadata={"Software": None})
+        figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
+    _small[figure] = _shrunk(png.getvalue())
+    files.write(folder / f"{name}.png", lambda file: file.write(png.getvalue()))
+    files.write(folder / f"{name}.svg", lambda file: file.write(svg.getvalue()))
     files.write(folder / f"{name}.json", lambda file: file.write(text.encode()))
 
 
