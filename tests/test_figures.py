@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 from PIL import Image
 
 from ldp_core import figures, network
@@ -46,6 +47,19 @@ def test_a_saved_figure_is_shown_shrunk_and_another_drawn(tmp_path):
 )
 def test_powers_of_ten_are_text(value, text):
     assert house.power_of_ten(value) == text
+
+
+def test_long_logarithmic_axes_have_powers_of_ten_unless_the_figure_names_its_ticks():
+    figure = Figure()
+    plain, named = figure.subplots(2, 1)
+    for axes in (plain, named):
+        axes.loglog([1e-4, 1e4], [1.0, 30.0])
+    named.set_xticks([1e-4, 1.0], ["none", "one"])
+    house.caption(figure, "")
+    figure.canvas.draw()
+    shown = [[label.get_text() for label in axes.get_xticklabels()] for axes in (plain, named)]
+    assert {"10⁻⁴", "10⁰", "10⁴"} <= set(shown[0]) and shown[1] == ["none", "one"]
+    assert plain.yaxis.get_minorticklocs().size and not plain.xaxis.get_minorticklocs().size  # less than two decades: as it is
 
 
 def test_an_empty_output_writes_nothing(tmp_path, monkeypatch):

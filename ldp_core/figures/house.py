@@ -22,6 +22,7 @@ from IPython import get_ipython
 from IPython.core.pylabtools import print_figure, select_figure_formats
 from IPython.display import display
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogFormatterSciNotation
 from PIL import Image
 
 from ldp_core import files
@@ -133,7 +134,8 @@ def caption(figure: Figure, text: str) -> None:
             low, high = axis.get_view_interval()
             if axis.get_scale() == "log" and high >= LONG * low > 0:
                 axis.minorticks_off()
-                axis.set_major_formatter(power_of_ten)
+                if isinstance(axis.get_major_formatter(), LogFormatterSciNotation):  # and not names that the figure has chosen
+                    axis.set_major_formatter(power_of_ten)
 
 
 def power_of_ten(value: float, position: int | None = None) -> str:
