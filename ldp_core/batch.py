@@ -19,6 +19,7 @@ from pathlib import Path
 import nbformat
 import papermill
 import yaml
+from papermill.engines import NBClientEngine, papermill_engines
 from papermill.exceptions import PapermillExecutionError
 from traitlets.config import Config
 
@@ -29,8 +30,25 @@ ROOT = Path(environment.ROOT)
 NOTEBOOKS, PROFILES, CACHE = ROOT / "notebooks", ROOT / "notebooks" / "profiles", ROOT / "data" / "cache"
 SMALLEST = "smoke"  # this profile is to be over soon, the others may take their time:
 CELL_SECONDS = 300  # a cell of it that takes longer hangs,
-ALONE = {"WORKERS": "1", "NUMBA_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # and it has too little work to share out
+THREADS = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+ALONE = {"WORKERS": "1", **dict.fromkeys(THREADS, "1")}  # and it has too little work to share out
 ENCRYPTED = Config({"KernelManager": {"transport_encryption": "auto"}})  # between papermill and the kernel
+
+
+class SavingOnce(NBClientEngine):
+    """papermill's engine, but it saves the notebook at the end, however that comes; twice a cell takes a second in all."""
+
+    @classmethod
+    def execute_managed_notebook(cls, nb_man, kernel_name, **options):
+        """Execute a notebook that papermill saves afterwards."""
+        place, nb_man.output_path = nb_man.output_path, None
+        try:
+            super().execute_managed_notebook(nb_man, kernel_name, **options)
+        finally:
+            nb_man.output_path = place
+
+
+papermill_engines.register("saving once", SavingOnce)
 
 
 class BatchError(ValueError):
@@ -154,7 +172,7 @@ def _execute(path: Path, values: dict, output: Path) -> Outcome:
                 kernel_name="python3",
                 cwd=str(ROOT),
                 progress_bar=sys.stderr.isatty(),
-                request_save_on_cell_execute=not small,  # twice a cell: more than a second in all
+                engine_name="saving once" if small else None,
                 execution_timeout=CELL_SECONDS if small else None,
                 config=ENCRYPTED,
             )

@@ -103,8 +103,18 @@ def test_a_dead_kernel_is_a_failure_of_its_notebook_only(house, capsys):
     assert batch.run("smoke", output=house / "out") == 1
     said = capsys.readouterr().err
     assert "01_good: FAILED in DeadKernelError" in said
-    assert ("as far as it got" in said) == (house / "cache" / "notebooks" / "01_good.ipynb").exists()
+    assert "as far as it got" in said
+    assert "os._exit(9)" in (house / "cache" / "notebooks" / "01_good.ipynb").read_text()
     assert (house / "out" / "fig2.json").exists()
+
+
+def test_a_cell_that_hangs_is_stopped_and_what_came_before_it_kept(house, capsys, monkeypatch):
+    monkeypatch.setattr(batch, "CELL_SECONDS", 1)
+    write_notebook(house / "nb" / "01_good.ipynb", "print('before')", "import time; time.sleep(600)")
+    assert batch.run("smoke", number="01", output=house / "out") == 1
+    assert "01_good: FAILED in CellTimeoutError" in capsys.readouterr().err
+    kept = nbformat.read(house / "cache" / "notebooks" / "01_good.ipynb", 4)
+    assert kept.cells[-2].outputs[0]["text"] == "before\n"
 
 
 def test_progress_bars_are_counted_and_left_out(house):

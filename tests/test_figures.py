@@ -42,6 +42,23 @@ def test_a_saved_figure_is_shown_shrunk_and_another_drawn(tmp_path):
     assert difference.mean() < 5 and np.asarray(shrunk).std() > 10  # the same picture, up to smoothing, and not an empty one
 
 
+def test_a_figure_that_is_changed_after_it_was_saved_or_shown_is_drawn_again(tmp_path):
+    figures.style()
+    figure = figures.fig2(SUMMARY, "Data: x.")
+    figures.save(figure, "fig2", tmp_path / "first", numbers={}, **RECORD)
+    before = house.picture(figure)
+    figure.axes[0].set_ylabel("a\nlonger\nlabel")
+    after = house.picture(figure)
+    assert before != after and figure.get_layout_engine() is not None
+    left = figure.axes[0].yaxis.get_label().get_window_extent().x0
+    assert left >= 0  # it was given its place anew
+    figures.save(figure, "fig2", tmp_path / "second", numbers={}, **RECORD)
+    fresh = figures.fig2(SUMMARY, "Data: x.")
+    fresh.axes[0].set_ylabel("a\nlonger\nlabel")
+    figures.save(fresh, "fig2", tmp_path / "third", numbers={}, **RECORD)
+    assert (tmp_path / "second" / "fig2.png").read_bytes() == (tmp_path / "third" / "fig2.png").read_bytes()
+
+
 @pytest.mark.parametrize(
     ("value", "text"), [(1.0, "10⁰"), (1000.0, "10³"), (1e-12, "10⁻¹²"), (1e20, "10²⁰"), (20.0, "20"), (0.0, "0")]
 )

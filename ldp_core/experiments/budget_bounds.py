@@ -17,7 +17,7 @@ from ldp_core.data import mushrooms
 from ldp_core.experiments import budget_bits, budget_cases
 from ldp_core.experiments.budget import Setting
 from ldp_core.experiments.budget_cases import NORMALISATIONS, Params
-from ldp_core.experiments.params import Normalise
+from ldp_core.experiments.params import Normalise, ParameterError
 from ldp_core.problems import constants
 
 EARLY, LATE, LATEST = 50, 1000, 1_000_000  # the paper's "approximately 50 steps", and two later looks
@@ -27,6 +27,18 @@ CURVE = np.unique(np.rint(np.geomspace(1, 10**12, 97)).astype(np.int64))  # time
 def constants_of(data: mushrooms.Mushrooms, normalise: Normalise) -> constants.GradientConstants:
     """Return the public gradient constants of one-hot mushrooms: d_l = `l1`, and the Lipschitz constant from l1 to l1."""
     return constants.logistic(len(data.attributes), None if normalise == "none" else normalise)
+
+
+def check_horizon(params: Params, data: mushrooms.Mushrooms) -> None:
+    """Raise when the horizon is too short for a bound over all time, before anything is computed."""
+    for normalise in NORMALISATIONS:
+        algorithm, gradient = params.at(normalise=normalise).algorithm(), constants_of(data, normalise)
+        arguments = algorithm.network, algorithm.schedules, gradient.l1, gradient.lipschitz
+        if not np.isfinite(accountant.certify(*arguments, math.inf, horizon=params.horizon).sum).all():
+            raise ParameterError(
+                f"horizon = {params.horizon} must be longer at weight = {params.weight:g}: what comes after so many messages "
+                f"cannot be bounded yet (feature rows: {normalise})"
+            )
 
 
 def promised(params: Params, data: mushrooms.Mushrooms) -> pd.DataFrame:

@@ -60,13 +60,13 @@ def check_trials(params: Params) -> None:
             raise ParameterError(f"{name} = {wanted} must not exceed {available}, the trials of a subject that can be attacked")
 
 
-def run(params: Params, data: Recordings, workers: int | None = None) -> Attacks:
-    """Return every attack on every trial. Shows progress, can be interrupted."""
-    rounds = helpful_rounds(params, calibration(params, data, workers).table)
-    return _run(params, shards(params, data, rounds), params.attack_trials, "attacks on EEG", workers)
+def run(params: Params, data: Recordings, **options) -> Attacks:
+    """Return every attack on every trial. Shows progress, can be interrupted; `options` are those of `runs.run`."""
+    rounds = helpful_rounds(params, calibration(params, data, **options).table)
+    return _run(params, shards(params, data, rounds), params.attack_trials, description="attacks on EEG", **options)
 
 
-def calibration(params: Params, data: Recordings, workers: int | None = None) -> Attacks:
+def calibration(params: Params, data: Recordings, **options) -> Attacks:
     """Return attacks by the number of states seen: rounds of one run for every defence, models for the two of `SHOWN`."""
     params.check()
     check_trials(params)
@@ -77,7 +77,7 @@ def calibration(params: Params, data: Recordings, workers: int | None = None) ->
         for states in params.calibration_states
         for piece in _blocks(params, data, False, defence, 1.0, attacker, states, params.calibration_trials)
     ]
-    return _run(params, pieces, params.calibration_trials, "attacks by number of states", workers)
+    return _run(params, pieces, params.calibration_trials, description="attacks by number of states", **options)
 
 
 def head_power(params: Params) -> np.ndarray:
@@ -187,8 +187,8 @@ def _blocks(params: Params, data, aligned: bool, defence, factor: float, attacke
     return [{**common, "first_group": start, "groups": min(GROUPS_PER_SHARD, groups - start)} for start in starts]
 
 
-def _run(params: Params, pieces: list[dict], per_subject: int, description: str, workers: int | None = None) -> Attacks:
-    results = runs.run(compute, pieces, description=description, workers=workers)
+def _run(params: Params, pieces: list[dict], per_subject: int, **options) -> Attacks:
+    results = runs.run(compute, pieces, **options)
     tables, signals_found = [], []
     for piece, result in zip(pieces, results, strict=True):
         rows = np.arange(AGENTS * piece["first_group"], AGENTS * (piece["first_group"] + piece["groups"]))

@@ -62,8 +62,9 @@ def compute(params: dict, data: str, aligned: bool, kind: str) -> dict[str, np.n
     fitted = classifier(kind, trials.fs, (settings.band[0], settings.band[1]), settings.seed).fit(
         trials.known, trials.known_who
     )
-    with contextlib.redirect_stderr(io.StringIO()):  # they are finished already: no second progress bar
-        attacks = eeg_attacks.run(settings.attack_params(), eeg_attacks.load(settings), workers=1)
+    with contextlib.redirect_stderr(io.StringIO()):  # the notebook has said where they come from
+        recordings = eeg_attacks.load(settings)
+    attacks = eeg_attacks.run(settings.attack_params(), recordings, workers=1, quiet=True)  # they are finished already
     rows = np.flatnonzero(attacks.table["aligned"] == aligned)
     return {"raw": fitted.predict(trials.x), "reconstructed": fitted.predict(attacks.x[rows].astype(np.float64))}
 

@@ -49,12 +49,13 @@ def style() -> None:
     if (shell := get_ipython()) is not None:
         select_figure_formats(shell, {"png"})  # and no other
         shell.display_formatter.formatters["image/png"].for_type(Figure, picture)
-        gc.freeze()  # what a notebook has imported stays: to look through it for garbage takes a second in all
+        if not gc.get_freeze_count():
+            gc.freeze()  # what a notebook has imported stays: to look through it for garbage takes a second in all
 
 
 def picture(figure: Figure) -> bytes:
     """Return a figure as a small PNG: the saved one shrunk if there is one, since drawing it again takes ten times longer."""
-    if figure in _small:
+    if figure in _small and not figure.stale:
         return _small[figure]
     with _arranged(figure, NOTEBOOK_DPI):
         return print_figure(figure, "png", dpi=NOTEBOOK_DPI, bbox_inches=None, metadata={"Software": None})
@@ -66,12 +67,17 @@ def _arranged(figure: Figure, dpi: int) -> Iterator[None]:
 
     A figure without a layout engine gets the default one when it has been saved: there must be no default meanwhile.
     """
-    with mpl.rc_context({"figure.constrained_layout.use": False}):
-        if (engine := figure.get_layout_engine()) is not None:
-            figure.set_dpi(dpi)
-            engine.execute(figure)
-            figure.set_layout_engine(None)
+    if (engine := figure.get_layout_engine()) is None:
         yield
+        return
+    figure.set_dpi(dpi)
+    engine.execute(figure)
+    with mpl.rc_context({"figure.constrained_layout.use": False}):
+        figure.set_layout_engine(None)
+        try:
+            yield
+        finally:
+            figure.set_layout_engine(engine)
 
 
 def _shrunk(png: bytes) -> bytes:
@@ -116,7 +122,7 @@ def save(
     with _arranged(figure, PNG_DPI):
         figure.savefig(png, format="png", dpi=PNG_DPI, metadata={"Software": None})
         figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
-    _small[figure] = _shrunk(png.getvalue())
+    _small[figure], figure.stale = _shrunk(png.getvalue()), False  # until somebody changes it
     files.write(folder / f"{name}.png", lambda file: file.write(png.getvalue()))
     files.write(folder / f"{name}.svg", lambda file: file.write(svg.getvalue()))
     files.write(folder / f"{name}.json", lambda file: file.write(text.encode()))

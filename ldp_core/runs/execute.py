@@ -42,13 +42,14 @@ def run(
     scheduler: str | None = None,
     workers: int | None = None,
     given: Sequence[Mapping] | None = None,
+    quiet: bool = False,
 ) -> list[Result]:
     """Return `function(**shard)` for every shard, from the store where it is there already.
 
     `scheduler` (or the environment variable SCHEDULER) names a Dask scheduler, such as tcp://127.0.0.1:8786; else `workers`
     local processes (or the environment variable WORKERS; default: one per core that this process may use). `given` are further
-    arguments of each shard, which follow from its own and are no part of its name (see `chain`). Raises ShardError when a shard
-    fails.
+    arguments of each shard, which follow from its own and are no part of its name (see `chain`). `quiet` leaves out the
+    progress bar. Raises ShardError when a shard fails.
     """
     if function.__module__ == "__main__":
         raise ValueError(
@@ -60,7 +61,9 @@ def run(
     results = {place: result for place in dict.fromkeys(places) if (result := store.read(place)) is not None}
     more = given or [{}] * len(shards)
     missing = {place: (shard, extra) for place, shard, extra in zip(places, shards, more, strict=True) if place not in results}
-    with tqdm(total=len(set(places)), initial=len(results), desc=description, unit="shard", disable=not places) as progress:
+    with tqdm(
+        total=len(set(places)), initial=len(results), desc=description, unit="shard", disable=quiet or not places
+    ) as progress:
         for place, result, seconds in _compute(function, missing, code, scheduler or os.environ.get("SCHEDULER"), workers):
             store.write(place, result, _provenance(name, missing[place][0], code, seconds))
             results[place] = result

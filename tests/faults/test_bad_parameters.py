@@ -59,6 +59,7 @@ CASES = [  # a notebook, what is changed at its smoke profile, and what the sent
     ("02", {"iterations": 1}, "iterations = 1 is wrong: it must be greater than or equal to 2"),
     ("02", {"budget_d_0": [2.0, 0.0]}, "budget_d_0[1] = 0.0 is wrong: it must be greater than 0"),
     ("02", {"case_d_0": None}, "case_d_0 = None is wrong: it must be a list"),
+    ("02", {"weight": 0.02, "horizon": 1000}, "horizon = 1000 must be longer at weight = 0.02"),
     ("02", {"iterations": 60, "arrivals": [0, 59]}, "arrivals holds 59, which must be below 59"),
     ("02", {"arrivals": [0.5]}, "arrivals[0] = 0.5 is wrong: it must be a valid integer"),
     ("02", {"worst_arrivals": [-1]}, "worst_arrivals[0] = -1 is wrong"),

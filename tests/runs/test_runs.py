@@ -115,6 +115,13 @@ def test_as_many_workers_as_cores(monkeypatch):
         runs.run(workload.compute, SHARDS, workers=0, store=runs.ResultStore("nowhere"))
 
 
+def test_quiet_shows_no_progress(store, capsys):
+    runs.run(workload.compute, SHARDS[:1], store=store, workers=1, quiet=True)
+    quiet = capsys.readouterr().err
+    runs.run(workload.compute, SHARDS[:1], store=store, workers=1)
+    assert not quiet and "1/1" in capsys.readouterr().err
+
+
 def test_the_environment_says_how_many_workers(store, monkeypatch):
     """A single worker is this process; a word that is no number is refused before anything is computed."""
     monkeypatch.setenv("WORKERS", "1")
