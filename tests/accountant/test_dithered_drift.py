@@ -142,7 +142,6 @@ def test_the_envelope_loses_nothing_in_the_end():
 
 
 def test_compiled_and_plain_loop_agree_to_the_last_bit(monkeypatch):
-    pytest.importorskip("numba")
     setting = DriftSetting.of(PAPER, SCHEDULES, GradientConstants(4.6, 0.22, l2=0.01), warm_up=3)
     compiled = drift(setting, 300)
     monkeypatch.setattr("ldp_core.accountant.drift.follow", lambda: drift_kernel._follow)
