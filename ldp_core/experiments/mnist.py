@@ -24,7 +24,7 @@ from ldp_core import optimizer, runs
 from ldp_core.data import mnist, streams
 from ldp_core.experiments.params import AgentParams, Count, ParameterError, Positive
 from ldp_core.problems import neural, parameters
-from ldp_core.problems.cnn import CNN
+from ldp_core.problems.cnn import CNN, TrainingCNN
 from ldp_core.randomness import Purpose, generator
 
 Variant = Literal["quantised", "unquantised"]
@@ -138,7 +138,7 @@ def history(setting: Setting, repeat: int, rows: int, agents: int) -> np.ndarray
 def oracle_of(setting: Setting, repeat: int, data: str, acquired: np.ndarray) -> neural.FullHistory:
     """Return the gradient oracle of one training: over the whole history, or over a sample of it (an approximation)."""
     x, y, _ = digits(data)
-    module = partial(CNN, setting.activation)
+    module = partial(TrainingCNN, setting.activation)
     if not setting.history_sample:
         return neural.FullHistory(module, x, y, acquired)
     return neural.SampledHistory(module, x, y, acquired, sample=setting.history_sample, seed=setting.seed, runs=[repeat])
