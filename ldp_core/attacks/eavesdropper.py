@@ -17,11 +17,14 @@ one has w = (var B - cov) / (var A + var B - 2 cov) with cov = C (1 + C) var e_t
 
 Several rounds are the same calculation with more rows. Unknowns: theta_t, psi_t and the gradients g_t ... g_{t+k-1}; the two
 updates make every later state a linear function of these and of known sums; each message is a measurement. **The model of a
-slowly varying gradient** adds the measurements g_{s+1} - g_s = 0 with standard deviation `drift`. Weighted least squares (the
-Kalman smoother of the model, written as one small system) then gives all gradients; the coefficients are the same for all
-coordinates. With drift = 0 the gradient is constant over the rounds, with drift = infinity rounds share nothing but the
-states; the eavesdropper can also estimate the drift from the messages themselves (`estimated_drift`). With two messages this
-is the estimate above, whatever the drift.
+slowly varying gradient**: as a model learns an image, the image's gradient shrinks, at first with the steps taken, and turns,
+
+    g_s = a_s (g_t + u_{t+1} + ... + u_s),     a_s = exp(-decay (lam_t + ... + lam_{s-1})),
+
+with changes u of mean zero and standard deviation `drift`. Weighted least squares (the Kalman smoother of the model, written as
+one small system) then gives all gradients; the coefficients are the same for all coordinates. With drift = decay = 0 the
+gradient is constant over the rounds, with drift = infinity rounds share nothing but the states; the eavesdropper can also find
+both from the messages themselves (`fitted`). With two messages this is the estimate above, whatever they are.
 
 Variances of the errors. Over the public dither they are d^2 / 6 exactly. Without it they are a (1 - a) d^2, which depends on
 the hidden position a in the cell: at most d^2 / 4 (`BOUND`). An eavesdropper does better by looking: a coordinate |y| < d is
@@ -37,12 +40,15 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
+from scipy import linalg, optimize
 
 from ldp_core import quantizer
 from ldp_core.optimizer import DPSGD, Algorithm, Algorithm1, Messages, State
 
 BOUND = 1 / 4  # of the variance a (1 - a) of a message, in squared steps
 DITHERED = 1 / 6  # its mean over the public dither
+DECAYS = (0.0, 8.0)  # among these the eavesdropper looks for a gradient's decay,
+LOG_RATIOS = (-15.0, 30.0)  # and among these for the (logarithmic) share of its changes in what was heard
 SMALLEST = 1e-12  # variances below this are taken as this, in squared steps: a weight must be finite
 
 
@@ -62,14 +68,15 @@ def gradients(
     *,
     drift: float | None = np.inf,
     message_variance: np.ndarray | None = None,
+    parts: Sequence[slice] | None = None,
 ) -> Estimate:
     """Return estimates of g_t for every t of consecutive messages but the last.
 
     D-PSGD and the unquantised twin give the gradients themselves, from any two consecutive messages. For Algorithm 1 it is the
     best linear unbiased estimate under the model of the module's docstring, from all messages given; `drift` is the standard
-    deviation of g_{s+1} - g_s per coordinate, or None: then it is `estimated_drift`, agent by agent. `message_variance
-    [messages, 2, runs, agents]` are the variances (theta's, psi's) of the messages' errors; by default those of
-    `message_variances`.
+    deviation of g_{s+1} - g_s per coordinate (decay = 0), or None: then the model is `fitted` to the messages, agent by agent.
+    `message_variance [messages, 2, runs, agents]` are the variances (theta's, psi's) of the messages' errors; by default those
+    of `message_variances`. `parts` are coordinates that have a noise and a drift of their own, such as the layers of a network.
     """
     times = [message.t for message in messages]
     if len(times) < 2 or np.any(np.diff(times) != 1):
@@ -82,8 +89,14 @@ def gradients(
         raise ValueError(f"algorithm is a {type(algorithm).__name__}: it must be Algorithm1 or DPSGD")
     if not algorithm.quantised:
         return _exact([_from_clear_psi(algorithm, *pair) for pair in pairwise(messages)])
-    variance = message_variances(messages) if message_variance is None else np.asarray(message_variance, dtype=np.float64)
-    return _smoothed(algorithm, messages, variance, drift)
+    if parts is None:
+        parts = [slice(0, messages[0].theta.shape[-1])]
+        variances = [
+            message_variances(messages) if message_variance is None else np.asarray(message_variance, dtype=np.float64)
+        ]
+    else:
+        variances = [_of_part(messages, part) for part in parts]
+    return _smoothed(algorithm, messages, parts, variances, drift)
 
 
 def message_variances(messages: Sequence[Messages], share: float | None = None) -> np.ndarray:
@@ -107,26 +120,44 @@ def exact_variances(states: Sequence[State], messages: Sequence[Messages]) -> np
 
 
 def coefficients(
-    algorithm: Algorithm1, times: Sequence[int], agent: int, variance: np.ndarray, drift: float
+    algorithm: Algorithm1, times: Sequence[int], agent: int, variance: np.ndarray, drift: float, decay: float = 0.0
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return (weights `[rounds, 2 messages]`, covariance `[rounds, rounds]`) of the best estimates of an agent's gradients.
 
     A gradient is weights . (message - what the known sums contribute to it), theta's messages first, then psi's. `variance
     [messages, 2]` are those of the messages' errors.
     """
-    measured = np.concatenate(_design(algorithm, times, agent))
-    rounds, spread = len(times) - 1, np.sqrt(np.concatenate([variance[:, 0], variance[:, 1]]))
-    summed = np.tril(np.ones((rounds, rounds)))  # g_s is the first gradient and all changes up to s
+    rounds, spread = len(times) - 1, _spread(variance)
+    system = _system(algorithm, times, agent, decay) / spread[:, None]
+    summed = _shrunk(algorithm, times, decay)[:, None] * np.tril(np.ones((rounds, rounds)))  # g_s = a_s (g_t + changes up to s)
     if drift == 0:
-        summed = summed[:, :1]
-    system = np.column_stack([measured[:, :2], measured[:, 2:] @ summed]) / spread[:, None]
+        system, summed = system[:, :3], summed[:, :1]
     smooth = np.zeros((summed.shape[1] - 1, system.shape[1]))
     if drift > 0 and np.isfinite(drift):
         smooth[:, 3:] = np.eye(len(smooth)) / drift
     system = np.concatenate([system, smooth])
     scale = np.linalg.norm(system, axis=0)
     inverse = summed @ (np.linalg.pinv(system / scale) / scale[:, None])[2:]
-    return inverse[:, : len(measured)] / spread, inverse @ inverse.T
+    return inverse[:, : len(spread)] / spread, inverse @ inverse.T
+
+
+def _spread(variance: np.ndarray) -> np.ndarray:
+    """Return the standard deviations of theta's messages, then of psi's."""
+    return np.sqrt(np.concatenate([variance[:, 0], variance[:, 1]]))
+
+
+def _shrunk(algorithm: Algorithm1, times: Sequence[int], decay: float) -> np.ndarray:
+    """Return a_s of every round."""
+    taken = np.cumsum([0.0, *algorithm.schedules.lam(np.asarray(times[:-2]))])
+    return np.exp(-decay * taken)
+
+
+def _system(algorithm: Algorithm1, times: Sequence[int], agent: int, decay: float) -> np.ndarray:
+    """Return every message as a linear function of theta_t, psi_t, g_t and the changes of the gradient, a column each."""
+    measured = np.concatenate(_design(algorithm, times, agent))
+    gradients = measured[:, 2:] * _shrunk(algorithm, times, decay)
+    from_then_on = np.cumsum(gradients[:, ::-1], axis=1)[:, ::-1]  # a change moves the gradients of its round and all after it
+    return np.column_stack([measured[:, :2], from_then_on])
 
 
 def _design(algorithm: Algorithm1, times: Sequence[int], agent: int) -> tuple[np.ndarray, np.ndarray]:
@@ -162,39 +193,115 @@ def _known(algorithm: Algorithm1, messages: Sequence[Messages]) -> tuple[np.ndar
     return np.stack(of_theta), np.stack(of_psi)
 
 
-def _smoothed(algorithm: Algorithm1, messages: Sequence[Messages], variance: np.ndarray, drift: float | None) -> Estimate:
+def _smoothed(
+    algorithm: Algorithm1,
+    messages: Sequence[Messages],
+    parts: Sequence[slice],
+    variances: Sequence[np.ndarray],
+    drift: float | None,
+) -> Estimate:
     heard = [np.stack(part) for part in zip(*(message.values() for message in messages), strict=True)]
     unexplained = np.concatenate([part - known for part, known in zip(heard, _known(algorithm, messages), strict=True)])
     times, (_, runs, agents, dim) = [message.t for message in messages], heard[0].shape
-    if variance.shape != (len(times), 2, runs, agents):
-        raise ValueError(f"message_variance has shape {variance.shape}, it must be {(len(times), 2, runs, agents)}")
-    gradient, predicted = np.empty((len(times) - 1, runs, agents, dim)), np.empty((len(times) - 1, runs, agents))
+    for variance in variances:
+        if variance.shape != (len(times), 2, runs, agents):
+            raise ValueError(f"message_variance has shape {variance.shape}, it must be {(len(times), 2, runs, agents)}")
+    gradient, predicted = np.empty((len(times) - 1, runs, agents, dim)), np.zeros((len(times) - 1, runs, agents))
     for run, agent in np.ndindex(runs, agents):
         floor = SMALLEST * algorithm.schedules.step(times[0])[agent] ** 2
-        own = np.maximum(variance[:, :, run, agent], floor)
-        residual = unexplained[:, run, agent]
-        change = estimated_drift(algorithm, times, agent, own, residual) if drift is None else drift
-        weights, covariance = coefficients(algorithm, times, agent, own, change)
-        gradient[:, run, agent], predicted[:, run, agent] = weights @ residual, np.diagonal(covariance)
+        own = [np.maximum(variance[:, :, run, agent], floor) for variance in variances]
+        residuals = [unexplained[:, run, agent, part] for part in parts]
+        fits = [Fit(drift)] * len(parts) if drift is not None else fitted(algorithm, times, agent, own, residuals)
+        for part, fit, variance, residual in zip(parts, fits, own, residuals, strict=True):
+            weights, covariance = coefficients(algorithm, times, agent, fit.factor * variance, fit.drift, fit.decay)
+            gradient[:, run, agent, part] = weights @ residual
+            predicted[:, run, agent] += np.diagonal(covariance) * residual.shape[1] / dim
     return Estimate(gradient, predicted)
 
 
-def estimated_drift(
-    algorithm: Algorithm1, times: Sequence[int], agent: int, variance: np.ndarray, unexplained: np.ndarray
-) -> float:
-    """Return how much an agent's gradient seems to change from round to round, root mean square over rounds and coordinates.
+def _of_part(messages: Sequence[Messages], part: slice) -> np.ndarray:
+    """Return the variances that an eavesdropper assumes of some coordinates of the messages.
 
-    Without any model of the change, the estimates of g_{s+1} - g_s have a mean square of the change's plus a known variance;
-    the difference, where it is positive, is the change's own. `unexplained [2 messages, dim]` are the messages without what the
-    known sums contribute.
+    That none of n coordinates moved after t = 0 shows no more than a share of moves below about 1/n; at t = 0 it shows that
+    psi_0 is zero, as the protocol says.
+    """
+    variance = message_variances([cut(message, part) for message in messages])
+    least = [
+        _steps(message) ** 2 / (part.stop - part.start) if message.t > 0 else 0.0 * _steps(message) for message in messages
+    ]
+    return np.maximum(variance, np.stack(least)[:, None, None])
+
+
+def cut(message: Messages, part: slice) -> Messages:
+    """Return some coordinates of a message."""
+    return message._replace(**{
+        name: None if array is None else array[..., part]
+        for name, array in (("theta", message.theta), ("psi", message.psi), ("dither", message.dither))
+    })  # fmt: skip
+
+
+class Fit(NamedTuple):
+    """How a gradient changes over the rounds (see the module's docstring), and a factor on the variances of the messages."""
+
+    drift: float
+    decay: float = 0.0
+    factor: float = 1.0
+
+
+def fitted(
+    algorithm: Algorithm1, times: Sequence[int], agent: int, variances: Sequence[np.ndarray], unexplained: Sequence[np.ndarray]
+) -> list[Fit]:
+    """Return what makes the messages of one agent most likely, part by part; all parts share the decay. `unexplained [2
+    messages, dim]` are the messages of a part without what the known sums contribute, `variances [messages, 2]` their errors'.
+
+    For a given decay the messages, in units of their assumed errors, are y = X b + Z u + e: b are theta_t, psi_t and g_t, of
+    which nothing is known, u the changes, of variance drift^2, and e the errors, of variance `factor`. What is judged are the
+    contrasts: y turned so that X disappears (restricted likelihood; pure noise then favours no decay). Along the singular
+    directions of what is left of Z their likelihood falls apart: y_j has variance factor (1 + ratio l_j), with l_j the squared
+    singular values and ratio = drift^2 / factor. For a given ratio the best factor is the mean of y_j^2 / (1 + ratio l_j). So
+    two lines are searched, one inside the other. The coordinates of a part share the answer, so that their second moments are
+    all that is needed of them. Between two messages nothing can be seen of a change: it may be anything.
     """
     if len(times) < 3:
-        return np.inf
-    weights, covariance = coefficients(algorithm, times, agent, variance, np.inf)
-    changes = np.diff(weights, axis=0) @ unexplained
-    steps = np.diff(np.eye(len(times) - 1), axis=0)
-    noise = np.trace(steps @ covariance @ steps.T) / len(steps)
-    return float(np.sqrt(max(0.0, np.mean(changes**2) - noise)))
+        return [Fit(np.inf)] * len(variances)
+    spreads = [_spread(variance) for variance in variances]
+    scaled = [heard / spread[:, None] for heard, spread in zip(unexplained, spreads, strict=True)]
+    moments = [heard @ heard.T / heard.shape[1] for heard in scaled]
+
+    def given(decay: float) -> tuple[float, list[Fit]]:
+        system = _system(algorithm, times, agent, decay)
+        found = [_profile(system / spread[:, None], moment, decay) for spread, moment in zip(spreads, moments, strict=True)]
+        return sum(surprise * heard.shape[1] for (surprise, _), heard in zip(found, scaled, strict=True)), [
+            fit for _, fit in found
+        ]
+
+    decays = np.linspace(*DECAYS, 9)
+    near, width = decays[int(np.argmin([given(decay)[0] for decay in decays]))], decays[1] - decays[0]
+    search = optimize.minimize_scalar(
+        lambda decay: given(decay)[0], bounds=np.clip([near - width, near + width], *DECAYS), method="bounded"
+    )
+    return given(search.x)[1]
+
+
+def _profile(system: np.ndarray, moments: np.ndarray, decay: float) -> tuple[float, Fit]:
+    """Return (-2 log likelihood of a coordinate's contrasts, up to a constant; drift and factor there) for one decay."""
+    unknown = system[:, :3]
+    free = linalg.null_space((unknown / np.linalg.norm(unknown, axis=0)).T)
+    directions, singular, _ = np.linalg.svd(free.T @ system[:, 3:])
+    turned = free @ directions
+    power = np.maximum((turned * (moments @ turned)).sum(axis=0), 0.0)
+    squared = np.zeros(len(power))
+    squared[: len(singular)] = singular**2
+
+    def surprise(log_ratio: float) -> float:
+        total = 1.0 + np.exp(log_ratio) * squared
+        return float(len(power) * np.log(np.mean(power / total)) + np.log(total).sum())
+
+    grid = np.linspace(*LOG_RATIOS, 25) - np.log(squared.max())
+    near, width = grid[int(np.argmin([surprise(place) for place in grid]))], grid[1] - grid[0]
+    best = optimize.minimize_scalar(surprise, bounds=(near - width, near + width), method="bounded").x
+    factor = float(np.mean(power / (1.0 + np.exp(best) * squared)))
+    return surprise(best), Fit(float(np.sqrt(np.exp(best) * factor)), decay, factor)
 
 
 def _variances(message: Messages, share: float | None) -> np.ndarray:

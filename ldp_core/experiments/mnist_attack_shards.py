@@ -14,7 +14,14 @@ from torch import nn
 from ldp_core import optimizer
 from ldp_core.attacks import eavesdropper, features, inversion, labels, matching
 from ldp_core.data import mnist, streams
-from ldp_core.experiments.mnist_messages import AGENTS, DRIFT, Heard, algorithm_of, coordinates, first_state, listen, overhear
+from ldp_core.experiments.mnist_messages import (
+    AGENTS,
+    Heard,
+    algorithm_of,
+    first_state,
+    listen,
+    overhear,
+)
 from ldp_core.experiments.params import AgentParams
 from ldp_core.problems import neural, parameters
 from ldp_core.problems.cnn import CNN
@@ -124,14 +131,14 @@ def read_labels(params: dict, data: str, sender: str, rounds: list[int], first: 
             algorithm, sender, parameters.initial(module, "he", seed=settings.seed, run=run), settings.seed, run
         )
         messages, _ = listen(algorithm, module, state, images[part], truth[part], max(rounds), settings.seed, run)
-        heard = coordinates(messages, last)
+        heard = [eavesdropper.cut(message, last) for message in messages]
         found = [_first_gradient(algorithm, heard[: k + 1]) for k in rounds]
         guesses.append([[labels.infer(layout, torch.tensor(g), rule).numpy() for g in found] for rule in labels.RULES])
     return {"guessed": np.concatenate(guesses, axis=-1), "label": truth.numpy()}
 
 
 def _first_gradient(algorithm: optimizer.Algorithm, messages: list[optimizer.Messages]) -> np.ndarray:
-    return eavesdropper.gradients(algorithm, messages, drift=DRIFT).gradient[0, 0]
+    return eavesdropper.gradients(algorithm, messages, drift=None).gradient[0, 0]
 
 
 def _inverted(

@@ -7,7 +7,7 @@ that iDLG attacks. A gradient over a batch of 20 images, as in the paper's train
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from itertools import pairwise
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -17,10 +17,10 @@ from torch import nn
 from ldp_core.attacks import eavesdropper, matching
 from ldp_core.experiments.params import public_seed
 from ldp_core.optimizer import DPSGD, Algorithm, Algorithm1, Messages, State, metropolis
+from ldp_core.problems import parameters
 from ldp_core.randomness import Purpose, generator
 
 AGENTS = 5
-DRIFT = None  # over several rounds the eavesdropper estimates from the messages how fast a gradient changes
 Sender = Literal["D-PSGD", "quantised", "dithered", "random psi_0"]
 """Who is overheard. "quantised" is the paper's Algorithm 1; "dithered" moves its grid by a public offset; "random psi_0" starts
 it from trackers drawn uniformly from one cell instead of from zero, which lies on the grid."""
@@ -94,17 +94,16 @@ def overhear(
 ) -> Heard:
     """Return the eavesdropper's estimate, from `rounds` rounds, of the gradients at `state`."""
     messages, gradient = listen(algorithm, module, state, images, labels, rounds, seed, run)
-    found = eavesdropper.gradients(algorithm, messages, drift=DRIFT)
+    found = eavesdropper.gradients(algorithm, messages, drift=None, parts=layers(module))
     return Heard(state.theta[0], gradient, found.gradient[0, 0], found.variance[0, 0])
 
 
-def coordinates(messages: Sequence[Messages], part: slice) -> list[Messages]:
-    """Return the same messages cut to some coordinates."""
-    return [
-        message._replace(
-            theta=message.theta[..., part],
-            psi=None if message.psi is None else message.psi[..., part],
-            dither=None if message.dither is None else message.dither[..., part],
-        )
-        for message in messages
-    ]
+def layers(module: nn.Module) -> list[slice]:
+    """Return where each layer's parameters, weights and biases together, lie in the flat vector.
+
+    How noisy messages are, and how fast a gradient changes, differs by orders of magnitude from layer to layer.
+    """
+    layout = parameters.layout(module)
+    owner = np.repeat([name.rpartition(".")[0] for name in layout.names], layout.sizes)
+    edges = [0, *(np.flatnonzero(owner[1:] != owner[:-1]) + 1), len(owner)]
+    return [slice(int(first), int(last)) for first, last in pairwise(edges)]

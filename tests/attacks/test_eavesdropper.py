@@ -138,10 +138,53 @@ def test_the_drift_is_estimated_from_the_messages():
     known = [part[:, 0, 0] for part in eavesdropper._known(algorithm, messages)]
     heard = [np.stack(part)[:, 0, 0] for part in zip(*(message.values() for message in messages), strict=True)]
     unexplained = np.concatenate([part - sums for part, sums in zip(heard, known, strict=True)])
-    assert eavesdropper.estimated_drift(algorithm, times, 0, variance, unexplained) == pytest.approx(2.0, rel=0.1)
+    (fit,) = eavesdropper.fitted(algorithm, times, 0, [variance], [unexplained])
+    assert fit.drift == pytest.approx(2.0, rel=0.1) and fit.decay < 0.5
+    assert fit.factor == pytest.approx(eavesdropper.DITHERED / eavesdropper.BOUND, rel=0.1)  # positions in cells are spread out
     still, _ = transcript(algorithm, lambda t: walk[0], 8, theta_0=theta_0, psi_0=psi_0)
     constant, right = (eavesdropper.gradients(algorithm, still, drift=drift) for drift in (None, 0.0))
     assert np.mean((constant.gradient[0] - walk[0]) ** 2) < 1.5 * np.mean((right.gradient[0] - walk[0]) ** 2)
+
+
+def test_a_gradient_that_shrinks_is_followed():
+    """As an image is learned its gradient shrinks. The decay is found (to a tenth), and 20 rounds tell more than one; a model
+    without decay or one of a constant gradient would be fooled."""
+    algorithm, decay = Algorithm1(NETWORK, paper_schedules(0.1, 0.61, 0.05, 0.0, 0.5)), 3.0
+    theta_0, psi_0 = spread_out(4)
+    first = constant_gradients(4)
+    shrunk = first * eavesdropper._shrunk(algorithm, range(22), decay)[:, None, None, None]
+    messages, _ = transcript(algorithm, lambda t: shrunk[min(t, 20)], 21, theta_0=theta_0, psi_0=psi_0)
+    errors = {
+        (rounds, drift): np.mean(
+            (eavesdropper.gradients(algorithm, messages[: rounds + 1], drift=drift).gradient[0] - first) ** 2
+        )
+        for rounds, drift in ((1, None), (20, None), (20, 0.0))
+    }
+    assert errors[20, None] < 0.3 * errors[1, None] < errors[20, 0.0]
+    times, parts = [message.t for message in messages], [slice(0, DIM)]
+    heard = [np.stack(part)[:, 0, 0] for part in zip(*(message.values() for message in messages), strict=True)]
+    known = [part[:, 0, 0] for part in eavesdropper._known(algorithm, messages)]
+    unexplained = np.concatenate([part - sums for part, sums in zip(heard, known, strict=True)])
+    variance = eavesdropper._of_part(messages, parts[0])[:, :, 0, 0]
+    assert eavesdropper.fitted(algorithm, times, 0, [variance], [unexplained])[0].decay == pytest.approx(decay, rel=0.1)
+
+
+def test_parts_are_estimated_each_by_itself():
+    """Half of the coordinates hardly change and half change much: what is known of one does not blur the other."""
+    algorithm, runs = Algorithm1(NETWORK, paper_schedules(0.1, 0.61, 0.05, 0.0, 0.5)), 2
+    scale = np.repeat([0.01, 3.0], DIM // 2)
+    walk = np.cumsum(np.random.default_rng(4).normal(0.0, 1.0, (12, runs, 5, DIM)) * scale, axis=0)
+    theta_0, psi_0 = spread_out(runs)
+    messages, _ = transcript(algorithm, lambda t: walk[t], 12, theta_0=theta_0, psi_0=psi_0)
+    halves = [slice(0, DIM // 2), slice(DIM // 2, DIM)]
+    together, apart = (eavesdropper.gradients(algorithm, messages, drift=None, parts=parts) for parts in (None, halves))
+    calm = halves[0]
+    error = [np.mean((found.gradient[0, ..., calm] - walk[0, ..., calm]) ** 2) for found in (together, apart)]
+    assert error[1] < 0.5 * error[0]
+    for half in halves:
+        alone = eavesdropper.gradients(algorithm, messages, drift=0.5, parts=[half])
+        both = eavesdropper.gradients(algorithm, messages, drift=0.5, parts=halves)
+        assert np.allclose(alone.gradient[..., half], both.gradient[..., half], rtol=0, atol=1e-12)
 
 
 def test_the_first_psi_message_is_exact_and_the_second_hardly_noisy():
