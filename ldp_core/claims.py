@@ -53,6 +53,12 @@ def wilson(hits: int, trials: int) -> tuple[float, float]:
     return float(interval.low), float(interval.high)
 
 
+def median_interval(values: Sequence[float]) -> tuple[float, float]:
+    """Return the 95 % interval of a median, between two of the values, whatever their law; NaN for fewer than six values."""
+    interval = stats.quantile_test(values, p=0.5).confidence_interval()
+    return float(interval.low), float(interval.high)
+
+
 def save(claims: Sequence[Claim], notebook: str, output: str | Path) -> None:
     """Write the claims of one notebook to claims_<notebook>.json in `output`; nothing when output is empty."""
     if not str(output):

@@ -42,8 +42,8 @@ DECIBELS = Tolerance("the same on a logarithmic scale", absolute=3.0)
 SAMPLED = Tolerance("a share of samples or test points: one that ties may fall to either side", relative=1e-6, absolute=0.01)
 ROUNDED = Tolerance("double precision, sums in another order", relative=1e-6, absolute=1e-9)
 TOLERANCES = (  # the first pattern that fits a number's name: figure.entry.position
-    ("fig5*.mse.*", FLOWN),
-    ("fig5*.psnr.*", DECIBELS),
+    ("fig5*.mse*", FLOWN),
+    ("fig5*.psnr*", DECIBELS),
     *((f"fig{number}*", NETWORK) for number in (4, 5, 6, 7)),
     *(
         (f"*.{name}*", SAMPLED)

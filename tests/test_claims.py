@@ -41,3 +41,9 @@ def test_impossible_rows_are_refused(change, sentence):
 def test_a_key_is_used_once(tmp_path):
     with pytest.raises(ValueError, match="every key must be used once"):
         claims.save([Claim(**ROW, verdict="holds")] * 2, "01", tmp_path)
+
+
+def test_the_interval_of_a_median_lies_between_two_values():
+    """Of 50 values the 18th and the 33rd: fewer than 18 fall below the median with probability 0.016, 0.033 on both sides."""
+    assert claims.median_interval([float(k) for k in range(1, 51)]) == (18.0, 33.0)
+    assert all(end != end for end in claims.median_interval([1.0, 2.0, 3.0]))

@@ -48,6 +48,17 @@ def share(row: pd.Series | dict, name: str = "recovered") -> str:
     return f"{row[name]:.0%} ({row[f'{name}_low']:.0%} to {row[f'{name}_high']:.0%})"
 
 
+def qualities(row: pd.Series | dict) -> str:
+    """Return the cells of a Markdown table that say how good reconstructions are: median mse, psnr, ssim, and labels read."""
+    medians = [f"{row[name]:.2g}{_between(row, name)}" for name in ("mse", "psnr", "ssim")]
+    return " | ".join([*medians, share(row, "labels")])
+
+
+def _between(row: pd.Series | dict, name: str) -> str:
+    low, high = row[f"{name}_low"], row[f"{name}_high"]
+    return f" ({low:.2g} to {high:.2g})" if low == low else ""  # too few images have no interval
+
+
 def _calibrated(calibration: pd.DataFrame) -> Claim:
     own, careful = (calibration[calibration["method"] == method] for method in ("published", "line search"))
     (low, high), (careful_low, careful_high) = (
@@ -138,8 +149,8 @@ def _many_rounds(table: pd.DataFrame, rounds: int) -> Claim:
         ours=f"{rounds} rounds: CNN {share(cnn)}, LeNet {share(lenet)} below mse {THRESHOLDS[0]:g}; error of the estimated "
         f"gradient {cnn['error']:.2g} a coordinate (CNN)",
         verdict=_failure(table, [cnn, lenet]),
-        reason="The eavesdropper smooths over the rounds, with a drift of the gradient that it estimates. It does not match "
-        "several states jointly, which would be stronger.",
+        reason="The eavesdropper smooths over the rounds, layer by layer; how fast the gradient shrinks and turns it finds in "
+        "the messages. It does not match several states jointly, which would be stronger.",
         notebook=NOTEBOOK,
         figure="fig5_curve",
     )

@@ -22,7 +22,7 @@ from pydantic import Field
 
 from ldp_core import runs
 from ldp_core.attacks import labels, similarity
-from ldp_core.claims import wilson
+from ldp_core.claims import median_interval, wilson
 from ldp_core.data import mnist
 from ldp_core.experiments.mnist_attack_shards import attack, attack_later, calibrate, read_labels
 from ldp_core.experiments.params import AgentParams, Count, NotNegative, ParameterError, Positive
@@ -151,7 +151,8 @@ def label_guesses(params: Params, data: mnist.MNIST) -> pd.DataFrame:
 
 
 def rates(table: pd.DataFrame, by: list[str], threshold: float = THRESHOLDS[0]) -> pd.DataFrame:
-    """Return per group: recovered (share with mse < threshold) with its 95 % Wilson interval, medians, and the labels read."""
+    """Return per group: the share recovered (mse < threshold) and that of labels read, with 95 % Wilson intervals (`_low`,
+    `_high`), and medians, those of mse, psnr and ssim with 95 % intervals from order statistics."""
     rows = []
     for key, group in table.groupby(by, sort=True):
         recovered, right = (group["mse"] < threshold).to_numpy(), group["right"].to_numpy()
@@ -159,7 +160,8 @@ def rates(table: pd.DataFrame, by: list[str], threshold: float = THRESHOLDS[0]) 
             dict(zip(by, key, strict=True))
             | _share("recovered", recovered)
             | _share("labels", right)
-            | {name: float(group[name].median()) for name in ("mse", "psnr", "ssim", "black", "error")}
+            | {key: number for name in ("mse", "psnr", "ssim") for key, number in _median(name, group[name]).items()}
+            | {name: float(group[name].median()) for name in ("black", "error")}
             | {"diverged": float(group["diverged"].mean()), "images": len(group)}
         )
     return pd.DataFrame(rows)
@@ -175,6 +177,11 @@ def label_rates(table: pd.DataFrame) -> pd.DataFrame:
 def _share(name: str, hits: np.ndarray) -> dict[str, float]:
     low, high = wilson(hits.sum(), len(hits))
     return {name: float(hits.mean()), f"{name}_low": low, f"{name}_high": high}
+
+
+def _median(name: str, values: pd.Series) -> dict[str, float]:
+    low, high = median_interval(values.to_numpy())
+    return {name: float(values.median()), f"{name}_low": low, f"{name}_high": high}
 
 
 def _cases(params: Params) -> list[tuple[str, float, int, int]]:

@@ -1,5 +1,6 @@
 """The attacks of notebook 3: real messages, shards that do not depend on their neighbours, tables, verdicts and figures."""
 
+import itertools
 import warnings
 
 import numpy as np
@@ -65,6 +66,23 @@ def test_smaller_steps_are_less_noise_and_the_dither_is_more(data):
     }
     assert error["quantised", 0.01] < error["quantised", 1.0] < 0.3 * error["dithered", 1.0]
     assert 3 < error["dithered", 1.0] < 12 and 3 < error["random psi_0", 1.0] < 12
+
+
+@pytest.mark.parametrize("scale", [0.001, 0.01, 1.0])
+def test_a_patient_eavesdropper_knows_no_less(data, scale):
+    """Sixteen rounds contain the first one: the error of the estimate must not be larger, and at large steps is far smaller."""
+    one, many = (
+        np.sqrt(np.mean((heard.estimate - true) ** 2))
+        for heard, true in (overheard(data, "quantised", scale, k) for k in (1, 16))
+    )
+    assert many < 1.15 * one
+    assert scale < 1.0 or many < 0.5 * one
+
+
+def test_layers_are_weights_and_biases_together():
+    found = messages.layers(parameters.make(CNN))
+    assert [part.stop - part.start for part in found] == [320, 9248, 18496, 36928, 16640, 2570]
+    assert found[0].start == 0 and all(a.stop == b.start for a, b in itertools.pairwise(found))
 
 
 def test_a_shard_does_not_depend_on_how_images_are_cut(data):
@@ -210,6 +228,8 @@ def test_rates_have_wilson_intervals():
     row = mnist_attacks.rates(attacked(images=10), mnist_attack_verdicts.BY).iloc[0]
     assert row["recovered"] == 1.0 and row["recovered_low"] == pytest.approx(0.7225, abs=1e-3) and row["recovered_high"] == 1.0
     assert claims.wilson(0, 10) == pytest.approx((0.0, 0.2775), abs=1e-3)
+    assert row["mse_low"] <= row["mse"] <= row["mse_high"] and row["psnr_low"] <= row["psnr"] <= row["psnr_high"]
+    assert mnist_attack_verdicts.qualities(row).count(" to ") == 4
 
 
 def texts(figure):
