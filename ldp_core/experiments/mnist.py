@@ -30,7 +30,7 @@ from ldp_core.randomness import Purpose, generator
 Variant = Literal["quantised", "unquantised"]
 VARIANTS: tuple[Variant, ...] = ("quantised", "unquantised")
 NotNegativeCount = Annotated[int, Field(ge=0)]
-PART = 1e6  # image gradients between two states that are kept: six to twelve minutes
+PART = 1e6  # image gradients between two states that are kept: about five minutes
 ABLATION_TEST = 500  # test images for each short training of the ablation, at most
 
 
