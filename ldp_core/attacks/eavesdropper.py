@@ -35,7 +35,7 @@ on the grid and is sent exactly, and psi_1 = lam g is far below d, so that hardl
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -47,8 +47,8 @@ from ldp_core.optimizer import DPSGD, Algorithm, Algorithm1, Messages, State
 
 BOUND = 1 / 4  # of the variance a (1 - a) of a message, in squared steps
 DITHERED = 1 / 6  # its mean over the public dither
-DECAYS = (0.0, 8.0)  # among these the eavesdropper looks for a gradient's decay,
-LOG_RATIOS = (-15.0, 30.0)  # and among these for the (logarithmic) share of its changes in what was heard
+SHRINKING = (0.0, 0.03, 0.1, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 8.0, 12.0)  # -log of how far a gradient may shrink in all,
+LOG_RATIOS = (-15.0, 30.0)  # and of the share of its changes in what was heard: where the eavesdropper looks
 SMALLEST = 1e-12  # variances below this are taken as this, in squared steps: a weight must be finite
 
 
@@ -76,7 +76,8 @@ def gradients(
     best linear unbiased estimate under the model of the module's docstring, from all messages given; `drift` is the standard
     deviation of g_{s+1} - g_s per coordinate (decay = 0), or None: then the model is `fitted` to the messages, agent by agent.
     `message_variance [messages, 2, runs, agents]` are the variances (theta's, psi's) of the messages' errors; by default those
-    of `message_variances`. `parts` are coordinates that have a noise and a drift of their own, such as the layers of a network.
+    of `message_variances`. `parts` cut the coordinates into those that have a noise and a drift of their own, such as the
+    layers of a network; their variances are then those of `message_variances` in each, and none can be given.
     """
     times = [message.t for message in messages]
     if len(times) < 2 or np.any(np.diff(times) != 1):
@@ -89,14 +90,15 @@ def gradients(
         raise ValueError(f"algorithm is a {type(algorithm).__name__}: it must be Algorithm1 or DPSGD")
     if not algorithm.quantised:
         return _exact([_from_clear_psi(algorithm, *pair) for pair in pairwise(messages)])
+    dim = messages[0].theta.shape[-1]
     if parts is None:
-        parts = [slice(0, messages[0].theta.shape[-1])]
-        variances = [
-            message_variances(messages) if message_variance is None else np.asarray(message_variance, dtype=np.float64)
-        ]
-    else:
-        variances = [_of_part(messages, part) for part in parts]
-    return _smoothed(algorithm, messages, parts, variances, drift)
+        assumed = message_variances(messages) if message_variance is None else np.asarray(message_variance, dtype=np.float64)
+        return _smoothed(algorithm, messages, [slice(0, dim)], [assumed], drift)
+    if message_variance is not None:
+        raise ValueError("message_variance and parts cannot both be given: the variances of parts are observed")
+    if [part.start for part in parts] + [dim] != [0] + [part.stop for part in parts]:
+        raise ValueError(f"parts = {list(parts)} must cover the {dim} coordinates one after the other")
+    return _smoothed(algorithm, messages, parts, [_of_part(messages, part) for part in parts], drift)
 
 
 def message_variances(messages: Sequence[Messages], share: float | None = None) -> np.ndarray:
@@ -222,14 +224,15 @@ def _smoothed(
 def _of_part(messages: Sequence[Messages], part: slice) -> np.ndarray:
     """Return the variances that an eavesdropper assumes of some coordinates of the messages.
 
-    That none of n coordinates moved after t = 0 shows no more than a share of moves below about 1/n; at t = 0 it shows that
-    psi_0 is zero, as the protocol says.
+    That none of n coordinates moved shows no more than a share of moves below about 1/n. Only psi_0 is known better: if none of
+    it moved, it is the zero of the protocol.
     """
     variance = message_variances([cut(message, part) for message in messages])
-    least = [
-        _steps(message) ** 2 / (part.stop - part.start) if message.t > 0 else 0.0 * _steps(message) for message in messages
-    ]
-    return np.maximum(variance, np.stack(least)[:, None, None])
+    least = np.stack([_steps(message) ** 2 for message in messages]) * min(BOUND, 1.0 / (part.stop - part.start))
+    floor = np.repeat(least[:, None, None], 2, axis=1)
+    if messages[0].t == 0:
+        floor[0, 1] = 0.0
+    return np.maximum(variance, floor)
 
 
 def cut(message: Messages, part: slice) -> Messages:
@@ -256,40 +259,44 @@ def fitted(
 
     For a given decay the messages, in units of their assumed errors, are y = X b + Z u + e: b are theta_t, psi_t and g_t, of
     which nothing is known, u the changes, of variance drift^2, and e the errors, of variance `factor`. What is judged are the
-    contrasts: y turned so that X disappears (restricted likelihood; pure noise then favours no decay). Along the singular
-    directions of what is left of Z their likelihood falls apart: y_j has variance factor (1 + ratio l_j), with l_j the squared
-    singular values and ratio = drift^2 / factor. For a given ratio the best factor is the mean of y_j^2 / (1 + ratio l_j). So
-    two lines are searched, one inside the other. The coordinates of a part share the answer, so that their second moments are
-    all that is needed of them. Between two messages nothing can be seen of a change: it may be anything.
+    contrasts: y turned so that X disappears. Along the singular directions of what is left of Z their (restricted) likelihood
+    falls apart: y_j has variance factor (1 + ratio l_j), with l_j the squared singular values and ratio = drift^2 / factor. For
+    a given ratio the best factor is the mean of y_j^2 / (1 + ratio l_j). So two lines are searched, one inside the other.
+    Another decay leaves other contrasts; as many of them, and pure noise favours none. All coordinates of a part share the
+    answer, so that second moments are all that is needed of them. Between two messages nothing can be seen of a change: it may
+    be anything.
     """
     if len(times) < 3:
         return [Fit(np.inf)] * len(variances)
     spreads = [_spread(variance) for variance in variances]
-    scaled = [heard / spread[:, None] for heard, spread in zip(unexplained, spreads, strict=True)]
-    moments = [heard @ heard.T / heard.shape[1] for heard in scaled]
+    states = _system(algorithm, times, agent, 0.0)[:, :2]  # theta_t and psi_t, whatever the decay
+    turned = [_contrasts(states / spread[:, None]).T / spread for spread in spreads]
+    contrasts = [turn @ heard for turn, heard in zip(turned, unexplained, strict=True)]
+    moments = [y @ y.T / y.shape[1] for y in contrasts]
+    sizes = [y.shape[1] for y in contrasts]
 
-    def given(decay: float) -> tuple[float, list[Fit]]:
-        system = _system(algorithm, times, agent, decay)
-        found = [_profile(system / spread[:, None], moment, decay) for spread, moment in zip(spreads, moments, strict=True)]
-        return sum(surprise * heard.shape[1] for (surprise, _), heard in zip(found, scaled, strict=True)), [
-            fit for _, fit in found
-        ]
+    def given(decay: float) -> list[tuple[float, Fit]]:
+        system = _system(algorithm, times, agent, decay)[:, 2:]
+        return [_profile(turn @ system, moment, decay) for turn, moment in zip(turned, moments, strict=True)]
 
-    decays = np.linspace(*DECAYS, 9)
-    near, width = decays[int(np.argmin([given(decay)[0] for decay in decays]))], decays[1] - decays[0]
-    search = optimize.minimize_scalar(
-        lambda decay: given(decay)[0], bounds=np.clip([near - width, near + width], *DECAYS), method="bounded"
-    )
-    return given(search.x)[1]
+    def surprise(decay: float) -> float:
+        return sum(size * part for size, (part, _) in zip(sizes, given(decay), strict=True))
+
+    taken = algorithm.schedules.lam(np.asarray(times[:-2])).sum()
+    return [fit for _, fit in given(_minimum(surprise, np.array(SHRINKING) / taken))]
 
 
 def _profile(system: np.ndarray, moments: np.ndarray, decay: float) -> tuple[float, Fit]:
-    """Return (-2 log likelihood of a coordinate's contrasts, up to a constant; drift and factor there) for one decay."""
-    unknown = system[:, :3]
-    free = linalg.null_space((unknown / np.linalg.norm(unknown, axis=0)).T)
-    directions, singular, _ = np.linalg.svd(free.T @ system[:, 3:])
+    """Return (-2 log likelihood of a coordinate's contrasts, up to a constant; drift and factor there) for one decay.
+
+    The first column of `system` is g_t's, the others are those of its changes; `moments` are the messages' in the same turn.
+    """
+    free = _contrasts(system[:, :1])
+    directions, singular, _ = np.linalg.svd(free.T @ system[:, 1:])
     turned = free @ directions
     power = np.maximum((turned * (moments @ turned)).sum(axis=0), 0.0)
+    if power.sum() == 0.0:  # nothing was heard at all
+        return 0.0, Fit(0.0, decay)
     squared = np.zeros(len(power))
     squared[: len(singular)] = singular**2
 
@@ -297,11 +304,21 @@ def _profile(system: np.ndarray, moments: np.ndarray, decay: float) -> tuple[flo
         total = 1.0 + np.exp(log_ratio) * squared
         return float(len(power) * np.log(np.mean(power / total)) + np.log(total).sum())
 
-    grid = np.linspace(*LOG_RATIOS, 25) - np.log(squared.max())
-    near, width = grid[int(np.argmin([surprise(place) for place in grid]))], grid[1] - grid[0]
-    best = optimize.minimize_scalar(surprise, bounds=(near - width, near + width), method="bounded").x
+    best = _minimum(surprise, np.linspace(*LOG_RATIOS, 25) - np.log(squared.max()))
     factor = float(np.mean(power / (1.0 + np.exp(best) * squared)))
     return surprise(best), Fit(float(np.sqrt(np.exp(best) * factor)), decay, factor)
+
+
+def _contrasts(columns: np.ndarray) -> np.ndarray:
+    """Return an orthonormal basis, in columns, of what is orthogonal to some columns."""
+    return linalg.null_space((columns / np.linalg.norm(columns, axis=0)).T)
+
+
+def _minimum(function: Callable[[float], float], grid: np.ndarray) -> float:
+    """Return where a function is smallest: near the best point of a grid, between its neighbours."""
+    best = int(np.argmin([function(place) for place in grid]))
+    bounds = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
+    return float(optimize.minimize_scalar(function, bounds=bounds, method="bounded").x)
 
 
 def _variances(message: Messages, share: float | None) -> np.ndarray:

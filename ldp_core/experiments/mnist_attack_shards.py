@@ -138,7 +138,8 @@ def read_labels(params: dict, data: str, sender: str, rounds: list[int], first: 
 
 
 def _first_gradient(algorithm: optimizer.Algorithm, messages: list[optimizer.Messages]) -> np.ndarray:
-    return eavesdropper.gradients(algorithm, messages, drift=None).gradient[0, 0]
+    everything = [slice(0, messages[0].theta.shape[-1])]
+    return eavesdropper.gradients(algorithm, messages, drift=None, parts=everything).gradient[0, 0]
 
 
 def _inverted(

@@ -50,13 +50,13 @@ def share(row: pd.Series | dict, name: str = "recovered") -> str:
 
 def qualities(row: pd.Series | dict) -> str:
     """Return the cells of a Markdown table that say how good reconstructions are: median mse, psnr, ssim, and labels read."""
-    medians = [f"{row[name]:.2g}{_between(row, name)}" for name in ("mse", "psnr", "ssim")]
+    medians = [_median(row, name, digits) for name, digits in (("mse", ".2g"), ("psnr", ".1f"), ("ssim", ".2f"))]
     return " | ".join([*medians, share(row, "labels")])
 
 
-def _between(row: pd.Series | dict, name: str) -> str:
+def _median(row: pd.Series | dict, name: str, digits: str) -> str:
     low, high = row[f"{name}_low"], row[f"{name}_high"]
-    return f" ({low:.2g} to {high:.2g})" if low == low else ""  # too few images have no interval
+    return f"{row[name]:{digits}}" + (f" ({low:{digits}} to {high:{digits}})" if low == low else "")  # few images have none
 
 
 def _calibrated(calibration: pd.DataFrame) -> Claim:

@@ -160,7 +160,9 @@ def rates(table: pd.DataFrame, by: list[str], threshold: float = THRESHOLDS[0]) 
             dict(zip(by, key, strict=True))
             | _share("recovered", recovered)
             | _share("labels", right)
-            | {key: number for name in ("mse", "psnr", "ssim") for key, number in _median(name, group[name]).items()}
+            | _median("mse", group["mse"])
+            | _median("psnr", group["psnr"])
+            | _median("ssim", group["ssim"])
             | {name: float(group[name].median()) for name in ("black", "error")}
             | {"diverged": float(group["diverged"].mean()), "images": len(group)}
         )

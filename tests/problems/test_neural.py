@@ -9,7 +9,7 @@ from torch import nn
 
 from ldp_core import network, optimizer
 from ldp_core.problems import parameters
-from ldp_core.problems.cnn import CNN
+from ldp_core.problems.cnn import CNN, TrainingCNN
 from ldp_core.problems.neural import FullHistory, SampledHistory, cross_entropy
 from ldp_core.randomness import Purpose, generator
 from tests.reference import neural_history as reference
@@ -176,12 +176,13 @@ class TestBits:
         x, y = draw.random((150, 1, 28, 28), dtype=np.float32), draw.integers(10, size=150)
         return x, y, draw.integers(150, size=(3, 2, 3, 40))
 
+    @pytest.mark.parametrize("network", [CNN, TrainingCNN])
     @pytest.mark.parametrize("memory_format", ["contiguous", "channels_last"])
-    def test_one_worker_against_two_and_three(self, memory_format):
+    def test_one_worker_against_two_and_three(self, memory_format, network):
         x, y, history = self.cnn()
-        theta = parameters.initial_states(CNN, seed=1, runs=range(3), agents=2)
+        theta = parameters.initial_states(network, seed=1, runs=range(3), agents=2)
         one, two, three = (
-            FullHistory(CNN, x, y, history, workers=w, chunk=32, memory_format=memory_format)(theta, 2) for w in (1, 2, 3)
+            FullHistory(network, x, y, history, workers=w, chunk=32, memory_format=memory_format)(theta, 2) for w in (1, 2, 3)
         )
         assert np.array_equal(one, two) and np.array_equal(one, three)
 
@@ -199,13 +200,21 @@ class TestBits:
             torch.set_num_threads(before)
         assert np.array_equal(*results)
 
-    def test_a_batch_of_runs_against_each_run_alone(self):
+    @pytest.mark.parametrize("network", [CNN, TrainingCNN])
+    def test_a_batch_of_runs_against_each_run_alone(self, network):
+        x, y, history = self.cnn()
+        theta = parameters.initial_states(network, seed=1, runs=range(3), agents=2)
+        together = FullHistory(network, x, y, history)(theta, 2)
+        for run in range(3):
+            alone = FullHistory(network, x, y, history[run : run + 1])(theta[run : run + 1], 2)
+            assert np.array_equal(alone[0], together[run])
+
+    def test_gradients_at_the_winners_are_those_of_torch(self):
+        """In float32, to its rounding: 1e-5 of the largest coordinate."""
         x, y, history = self.cnn()
         theta = parameters.initial_states(CNN, seed=1, runs=range(3), agents=2)
-        together = FullHistory(CNN, x, y, history)(theta, 2)
-        for run in range(3):
-            alone = FullHistory(CNN, x, y, history[run : run + 1])(theta[run : run + 1], 2)
-            assert np.array_equal(alone[0], together[run])
+        plain, fast = (FullHistory(network, x, y, history)(theta, 2) for network in (CNN, TrainingCNN))
+        assert np.abs(plain - fast).max() < 1e-5 * np.abs(plain).max()
 
     def test_sampled_history_in_any_batch_and_order(self):
         x, y, history = problem(runs=4)
