@@ -9,6 +9,7 @@ to the gradient of that patch, and the others add nothing: the same sums with at
 
 Where the side of the image is odd, pooling drops its last row and column; they are not computed. Images lie channel by channel
 at each position (torch's channels_last), so that a row of a patch is one stretch of memory. Derivatives of first order only.
+Zeros are skipped, not multiplied: where a weight or a pixel is infinite, torch makes a NaN of them and we do not.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ class PooledConvolution(torch.autograd.Function):
     @staticmethod
     def forward(ctx, images: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
         """Return the largest of every four outputs of the convolution; a number that is not one (NaN) is the largest."""
+        _check(images, weight, bias)
         padded, kernel = _padded(images), _channels_last(weight)
         batch, high, wide, channels = padded.shape
         shape = (batch, high // 2 - 1, wide // 2 - 1, len(kernel))
@@ -57,6 +59,21 @@ class PooledConvolution(torch.autograd.Function):
         high, wide = ctx.sides
         d_images = d_padded[:, 1 : 1 + high, 1 : 1 + wide]
         return _channels_first(d_images), _channels_first(d_kernel), gradient.sum(dim=(0, 1, 2))
+
+
+def _check(images: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> None:
+    """Raise where the compiled loops would read beyond an array."""
+    if images.ndim != 4 or min(images.shape[2:]) < 2:
+        raise ValueError(
+            f"images have shape {tuple(images.shape)}: it must be [batch, channels, high, wide], both sides 2 or more"
+        )
+    if weight.shape[1:] != (images.shape[1], 3, 3) or bias.shape != weight.shape[:1]:
+        raise ValueError(
+            f"weight has shape {tuple(weight.shape)} and bias {tuple(bias.shape)}: they must be [out, {images.shape[1]}, 3, 3] "
+            "and [out]"
+        )
+    if not images.dtype == weight.dtype == bias.dtype:
+        raise ValueError(f"images, weight and bias are {images.dtype}, {weight.dtype}, {bias.dtype}: they must be of one type")
 
 
 def _channels_last(tensor: torch.Tensor) -> torch.Tensor:

@@ -70,6 +70,22 @@ def test_second_derivatives_are_refused():
         first.sum().backward()
 
 
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"images": drawn(4, 3, 1, 6)}, r"images have shape \(4, 3, 1, 6\)"),
+        ({"weight": drawn(5, 2, 3, 3)}, r"weight has shape \(5, 2, 3, 3\) .* must be \[out, 3, 3, 3\]"),
+        ({"weight": drawn(5, 3, 5, 5)}, r"weight has shape \(5, 3, 5, 5\)"),
+        ({"bias": drawn(4)}, r"bias \(4,\)"),
+        ({"bias": drawn(5).float()}, "they must be of one type"),
+    ],
+)
+def test_shapes_that_do_not_fit_are_refused_in_one_sentence(change, sentence):
+    parts = dict(zip(("images", "weight", "bias"), problem(3, 6, 6), strict=True)) | change
+    with pytest.raises(ValueError, match=sentence):
+        PooledConvolution.apply(*parts.values())
+
+
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_the_network_for_training_is_the_network(activation):
     plain_one, fast = (parameters.make(lambda kind=kind: kind(activation)).double() for kind in (CNN, TrainingCNN))
