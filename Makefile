@@ -1,10 +1,10 @@
-# Two commands are all a newcomer needs: make figures, make test. The work is done by `python -m ldp_core ...`.
+# Two commands are all a newcomer needs: make figures, make test. The work is done by `python -m companion ...`.
 PYTHON ?= python3
 PROFILE ?= default
 NB ?=
 SEED ?=
 UPDATE ?=
-RUN := $(if $(filter Windows_NT,$(OS)),.venv/Scripts/python,.venv/bin/python) -m ldp_core
+RUN := $(if $(filter Windows_NT,$(OS)),.venv/Scripts/python,.venv/bin/python) -m companion
 
 .PHONY: help setup figures report verify test lab bench data
 .DEFAULT_GOAL := help
@@ -21,7 +21,7 @@ help:
 	@echo 'PYTHON=python3.12 chooses another Python, 3.11 or newer'
 
 setup:
-	@"$(PYTHON)" ldp_core/environment.py
+	@"$(PYTHON)" companion/publish/environment.py
 
 figures: setup
 	@$(RUN) figures --profile '$(PROFILE)' $(if $(NB),--nb '$(NB)') $(if $(SEED),--seed '$(SEED)')

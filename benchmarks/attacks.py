@@ -12,10 +12,10 @@ import time
 import numpy as np
 import torch
 
-from ldp_core.attacks import inversion, matching
-from ldp_core.data import mnist
-from ldp_core.problems import parameters
-from ldp_core.problems.lenet import LeNet
+from companion.attacks import inversion, matching
+from companion.data import mnist
+from companion.problems import parameters
+from companion.problems.lenet import LeNet
 from ldp_core.randomness import Purpose, generator
 from tests.reference import idlg as reference
 

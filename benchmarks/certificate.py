@@ -7,11 +7,11 @@ import time
 
 import numpy as np
 
+from companion.problems.constants import logistic
 from ldp_core import network
 from ldp_core.accountant import calibrate_dithered, certify, certify_dithered, drift_kernel, plan, sensitivity
 from ldp_core.accountant.drift import DriftSetting, drift
 from ldp_core.optimizer import Schedules
-from ldp_core.problems.constants import logistic
 
 DIM, WARM_UP, TARGET = 116, 1000, 0.1
 

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from ldp_core.problems import neural, parameters
-from ldp_core.problems.cnn import CNN, TrainingCNN
+from companion.problems import neural, parameters
+from companion.problems.cnn import CNN, TrainingCNN
 from ldp_core.randomness import Purpose, generator
 
 SEED = 0

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ldp_core.data import recordings, streams, synthetic_eeg
+from companion.data import recordings, streams, synthetic_eeg
 
 PEOPLE = range(1, 10)
 UNCHECKED = replace(recordings.PHYSIONET, checked=False)  # copies under other names are not what PhysioNet published

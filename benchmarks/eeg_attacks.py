@@ -12,10 +12,10 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from ldp_core.attacks import lbfgs, signals
-from ldp_core.problems.eegnet import EEGNet
-from ldp_core.problems.eegnet_history import initial_state
-from ldp_core.problems.parameters import layout
+from companion.attacks import lbfgs, signals
+from companion.problems.eegnet import EEGNet
+from companion.problems.eegnet_history import initial_state
+from companion.problems.parameters import layout
 
 CHANNELS, SAMPLES, FS, CLASSES = 22, 160, 80.0, 4
 TRIALS, STATES, STEPS, ALONE = 16, 8, 20, 3  # so many are inverted at once, and so many one at a time

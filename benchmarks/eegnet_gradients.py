@@ -10,8 +10,8 @@ import torch
 from torch import nn
 from torch.nn.functional import avg_pool2d, cross_entropy, elu
 
-from ldp_core.problems.eegnet import EPS, EEGNet
-from ldp_core.problems.eegnet_fast import Loss
+from companion.problems.eegnet import EPS, EEGNet
+from companion.problems.eegnet_fast import Loss
 from ldp_core.randomness import Purpose, generator
 
 SEED, BATCH = 0, 64

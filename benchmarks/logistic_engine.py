@@ -8,10 +8,10 @@ import tracemalloc
 import numba
 import numpy as np
 
+from companion.data import mushrooms, streams
+from companion.problems.logistic import Logistic
+from companion.problems.onehot import OneHot
 from ldp_core import engine, network, optimizer
-from ldp_core.data import mushrooms, streams
-from ldp_core.problems.logistic import Logistic
-from ldp_core.problems.onehot import OneHot
 
 AGENTS, SAMPLES, SEED = 5, 2, 0
 

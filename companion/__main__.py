@@ -1,4 +1,4 @@
-"""The commands behind the Makefile: `python -m ldp_core figures --profile smoke`, and so on."""
+"""The commands behind the Makefile: `python -m companion figures --profile smoke`, and so on."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import runpy
 import sys
 from pathlib import Path
 
-from ldp_core import environment
+from companion.publish import environment
 
 ROOT = Path(environment.ROOT)
 
@@ -22,7 +22,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m ldp_core", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m companion", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="command")
     figures = commands.add_parser("figures", help="execute the notebooks and write figures/")
     figures.add_argument("--profile", default="default", help="smoke, default, evening or paper")
@@ -53,7 +53,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _figures(options: argparse.Namespace) -> int:
-    from ldp_core import batch
+    from companion.publish import batch
 
     try:
         ended = batch.run(options.profile, options.nb, options.seed, options.output)
@@ -64,7 +64,7 @@ def _figures(options: argparse.Namespace) -> int:
 
 
 def _report(options: argparse.Namespace) -> int:
-    from ldp_core import report
+    from companion.publish import report
 
     if not any(options.output.glob("*.json")):
         print(f"report: {options.output} holds no results", file=sys.stderr)
@@ -79,7 +79,7 @@ def _report(options: argparse.Namespace) -> int:
 
 
 def _verify(options: argparse.Namespace) -> int:
-    from ldp_core import batch, verify
+    from companion.publish import batch, verify
 
     try:
         return verify.run(options.nb, options.update)
@@ -91,7 +91,7 @@ def _verify(options: argparse.Namespace) -> int:
 def _test(options: argparse.Namespace) -> int:
     import pytest
 
-    from ldp_core.runs.execute import cores
+    from companion.runs.execute import cores
 
     return int(pytest.main(options.rest or ["-n", str(cores()), "--dist", "loadfile"]))  # whole files side by side
 
@@ -105,7 +105,7 @@ def _lab(options: argparse.Namespace) -> int:
 
 
 def _data(options: argparse.Namespace) -> int:
-    from ldp_core.data import __main__ as data
+    from companion.data import __main__ as data
 
     return data.main(["--download"])
 

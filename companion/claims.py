@@ -10,7 +10,7 @@ from pathlib import Path
 
 from scipy import stats
 
-from ldp_core import files
+from companion import files
 
 VERDICTS = ("holds", "holds if", "does not hold", "cannot be checked")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from ldp_core import environment
+from companion.publish import environment
 
 environment.keep_inside()
 settings.register_profile("fixed", derandomize=True)  # the same cases in every run

@@ -11,9 +11,9 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from ldp_core import batch, environment, verify
-from ldp_core.batch import BatchError
-from ldp_core.report import provenance
+from companion.publish import batch, environment, verify
+from companion.publish.batch import BatchError
+from companion.publish.report import provenance
 
 ROOT = Path(environment.ROOT)
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
@@ -162,7 +162,7 @@ def test_refused_before_anything_runs(house, name):
 
 def test_the_command_refuses_in_one_line():
     ended = subprocess.run(
-        [sys.executable, "-m", "ldp_core", "figures", "--profile", "huge"], cwd=ROOT, capture_output=True, text=True
+        [sys.executable, "-m", "companion", "figures", "--profile", "huge"], cwd=ROOT, capture_output=True, text=True
     )
     assert ended.returncode == 2
     assert ended.stderr.strip() == "figures: PROFILE = 'huge' must be one of default, evening, paper, smoke"

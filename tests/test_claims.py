@@ -2,8 +2,8 @@
 
 import pytest
 
-from ldp_core import claims
-from ldp_core.claims import Claim
+from companion import claims
+from companion.claims import Claim
 
 ROW = {"key": "a", "where": "Theorem 1", "words": "x < y & z", "paper": "1", "ours": "2", "reason": "so", "notebook": "01"}
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ldp_core import environment
-from ldp_core.environment import SetupError
+from companion.publish import environment
+from companion.publish.environment import SetupError
 
 ROOT = Path(environment.ROOT)
 
@@ -23,8 +23,8 @@ def test_an_old_python_can_read_the_script():
     """Every line of the script is grammar of Python 3.6, so that it gets as far as saying what is wrong."""
     import ast
 
-    ast.parse((ROOT / "ldp_core" / "environment.py").read_text(), feature_version=(3, 6))
-    assert "f'" not in (ROOT / "ldp_core" / "environment.py").read_text()
+    ast.parse((ROOT / "companion" / "publish" / "environment.py").read_text(), feature_version=(3, 6))
+    assert "f'" not in (ROOT / "companion" / "publish" / "environment.py").read_text()
 
 
 def test_a_full_disk_is_told_so(tmp_path):
@@ -56,15 +56,16 @@ def test_pips_words_become_one_line(name):
 def small_project(folder: Path, requirement: str) -> Path:
     """Make a project with the real set-up script and one requirement, in a folder with a space in its name."""
     root = folder / "a project"
-    (root / "ldp_core").mkdir(parents=True)
-    (root / "ldp_core" / "__init__.py").write_text("")
-    (root / "ldp_core" / "environment.py").write_text((ROOT / "ldp_core" / "environment.py").read_text())
+    (root / "companion" / "publish").mkdir(parents=True)
+    (root / "companion" / "__init__.py").write_text("")
+    script = Path("companion", "publish", "environment.py")
+    (root / script).write_text((ROOT / script).read_text())
     (root / "requirements.txt").write_text(requirement + "\n")
     return root
 
 
 def set_up(root: Path, **variables: str) -> subprocess.CompletedProcess:
-    command = [sys.executable, str(root / "ldp_core" / "environment.py")]
+    command = [sys.executable, str(root / "companion" / "publish" / "environment.py")]
     clean = {name: value for name, value in os.environ.items() if not name.startswith("PIP_")}
     return subprocess.run(command, env={**clean, **variables}, capture_output=True, text=True, timeout=300)
 
@@ -88,9 +89,9 @@ def test_it_installs_once_and_survives_a_move(tmp_path):
     (root / "requirements.txt").write_text("# other pins\n")
     assert not environment.is_installed(str(root))
     moved = root.rename(tmp_path / "moved elsewhere")
-    command = [environment.venv_python(str(moved)), "-c", "import ldp_core; print(ldp_core.__file__)"]
+    command = [environment.venv_python(str(moved)), "-c", "import companion; print(companion.__file__)"]
     shown = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
-    assert Path(shown.stdout.strip()) == moved / "ldp_core" / "__init__.py"
+    assert Path(shown.stdout.strip()) == moved / "companion" / "__init__.py"
 
 
 def test_libraries_write_inside_the_project(tmp_path):
@@ -98,7 +99,7 @@ def test_libraries_write_inside_the_project(tmp_path):
     home = tmp_path / "home"
     home.mkdir()
     code = (
-        "from ldp_core import environment; environment.keep_inside(); "
+        "from companion.publish import environment; environment.keep_inside(); "
         "import matplotlib.pyplot, mne, moabb, torch, numba, papermill, jupyterlab.labapp; "
         "mne.get_config('MNE_DATA')"
     )

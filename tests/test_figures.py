@@ -10,8 +10,9 @@ import pytest
 from matplotlib.figure import Figure
 from PIL import Image
 
-from ldp_core import figures, network
-from ldp_core.figures import house
+from companion import figures
+from companion.figures import house
+from ldp_core import network
 
 SUMMARY = pd.DataFrame(
     [(variant, t, 0.5 + t / 100, 0.4, 0.9, 10) for variant in ("quantised", "unquantised") for t in (0, 20, 40)],

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from companion.data import streams
+from companion.problems.logistic import Logistic
+from companion.problems.onehot import OneHot
 from ldp_core import engine, network, optimizer, quantizer
 from ldp_core.accountant import trajectory
-from ldp_core.data import streams
 from ldp_core.optimizer import DPSGD, Algorithm1, Dithered, Schedules
-from ldp_core.problems.logistic import Logistic
-from ldp_core.problems.onehot import OneHot
 from ldp_core.randomness import Purpose, Uniforms, generator
 from tests.reference import algorithm1
 

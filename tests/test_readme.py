@@ -10,7 +10,8 @@ import nbformat
 import pytest
 import yaml
 
-from ldp_core import __main__, batch, environment
+from companion import __main__
+from companion.publish import batch, environment
 
 ROOT = Path(environment.ROOT)
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -27,10 +28,10 @@ def test_python_examples_run(code, tmp_path):
 
 
 def reaches_its_entry_point(command):
-    """`make ...` runs `python -m ldp_core ...` with words that its parser takes; other tests run those functions."""
+    """`make ...` runs `python -m companion ...` with words that its parser takes; other tests run those functions."""
     shown = subprocess.run([*command.split(), "--dry-run"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    *_, line = [line for line in shown.splitlines() if "-m ldp_core" in line]
-    options = __main__._parser().parse_args(shlex.split(line.partition("-m ldp_core ")[2]))
+    *_, line = [line for line in shown.splitlines() if "-m companion" in line]
+    options = __main__._parser().parse_args(shlex.split(line.partition("-m companion ")[2]))
     assert callable(options.command)
     return options
 

@@ -12,8 +12,9 @@ import nbformat
 import pytest
 from PIL import Image
 
-from ldp_core import __main__, claims, environment, report
-from ldp_core.report import gather, markdown, mathml, notebooks, page, pictures, provenance
+from companion import __main__, claims
+from companion.publish import environment, report
+from companion.publish.report import gather, markdown, mathml, notebooks, page, pictures, provenance
 
 ROOT = Path(environment.ROOT)
 FIGURES = ROOT / "figures"

@@ -7,7 +7,8 @@ import os
 import nbformat
 import pytest
 
-from ldp_core import batch, claims, verify
+from companion import claims
+from companion.publish import batch, verify
 
 SAVE = """
 import json, os, pathlib

@@ -24,10 +24,10 @@ from typing import NamedTuple
 import torch
 from torch.func import functional_call
 
-from ldp_core.attacks import labels
-from ldp_core.attacks.inversion import SHAPE, Inversion, best, signed_adam, starting_points
-from ldp_core.problems.cnn import ACTIVATIONS, CNN
-from ldp_core.problems.parameters import layout
+from companion.attacks import labels
+from companion.attacks.inversion import SHAPE, Inversion, best, signed_adam, starting_points
+from companion.problems.cnn import ACTIVATIONS, CNN
+from companion.problems.parameters import layout
 
 OFFSETS = ((0, 0), (0, 1), (1, 0), (1, 1))  # output positions of the last convolution that pooling looks at
 ROUNDS = 4  # of improving offsets and map in turn

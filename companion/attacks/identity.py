@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from ldp_core.attacks.trials import known_and_attacked, log_spectrum
+from companion.attacks.trials import known_and_attacked, log_spectrum
 
 __all__ = ["CLASSIFIERS", "Linear", "Network", "Rate", "classifier", "half", "log_covariance", "rate"]
 __all__ += ["known_and_attacked", "log_spectrum"]
@@ -106,7 +106,7 @@ class Network:
         """Return the network trained on trials whose subjects are known."""
         import torch
 
-        from ldp_core.problems.eegnet import EEGNet
+        from companion.problems.eegnet import EEGNet
 
         self.subjects = np.unique(who)
         with torch.random.fork_rng(devices=[]):

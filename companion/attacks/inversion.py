@@ -19,10 +19,10 @@ import numpy as np
 import torch
 from torch import nn
 
-from ldp_core.attacks import labels as label_rules
-from ldp_core.attacks import lbfgs
-from ldp_core.attacks.matching import Matching
-from ldp_core.problems.parameters import layout
+from companion.attacks import labels as label_rules
+from companion.attacks import lbfgs
+from companion.attacks.matching import Matching
+from companion.problems.parameters import layout
 from ldp_core.randomness import Purpose, generator
 
 SHAPE = (1, 28, 28)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import torch
 
-from ldp_core.problems.parameters import Layout
+from companion.problems.parameters import Layout
 
 RULES = ("row sums", "bias")
 

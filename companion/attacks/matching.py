@@ -14,7 +14,7 @@ import torch
 from torch import nn
 from torch.func import functional_call, grad, grad_and_value, vmap
 
-from ldp_core.problems.parameters import layout
+from companion.problems.parameters import layout
 
 DISTANCES = ("squared", "cosine")
 

@@ -23,10 +23,10 @@ import torch
 from scipy.fft import next_fast_len
 from torch import nn
 
-from ldp_core.attacks import lbfgs
-from ldp_core.attacks.trials import log_spectrum
-from ldp_core.problems.eegnet import EPS, POOLS, EEGNet, moments
-from ldp_core.problems.parameters import Layout, layout
+from companion.attacks import lbfgs
+from companion.attacks.trials import log_spectrum
+from companion.problems.eegnet import EPS, POOLS, EEGNet, moments
+from companion.problems.parameters import Layout, layout
 from ldp_core.randomness import Purpose, generator
 
 WEIGHTINGS = ("none", "state", "tensor")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ldp_core.data.epochs import Epochs
+from companion.data.epochs import Epochs
 
 BIN = 2.0  # Hz; width of a bin of the spectrum
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from ldp_core.data.store import DataError, Provenance
+from companion.data.store import DataError, Provenance
 
 __all__ = ["DataError", "Provenance", "overview"]
 
 
 def overview(download: bool = False) -> list[Provenance]:
     """Load every data set once, with the official downloads if allowed, and return where each came from."""
-    from ldp_core.data import eeg, mnist, mushrooms
+    from companion.data import eeg, mnist, mushrooms
 
     return [
         mushrooms.load(download=download).provenance,

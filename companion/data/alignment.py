@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ldp_core.data.epochs import Epochs
+from companion.data.epochs import Epochs
 
 CONDITION = 1e10  # above this ratio of eigenvalues the inverse square root is noise
 

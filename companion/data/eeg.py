@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
-from ldp_core.data import epochs, recordings, store
-from ldp_core.data.epochs import Epochs
-from ldp_core.data.recordings import BNCI2014_001, PHYSIONET, Dataset
-from ldp_core.data.store import DataError, Provenance
+from companion.data import epochs, recordings, store
+from companion.data.epochs import Epochs
+from companion.data.recordings import BNCI2014_001, PHYSIONET, Dataset
+from companion.data.store import DataError, Provenance
 from ldp_core.randomness import word
 
 NINE = tuple(range(1, 10))
@@ -198,13 +198,13 @@ def _downloaded(dataset: Dataset, subjects: tuple[int, ...]) -> Recordings | Non
 
 
 def _synthetic(subjects: tuple[int, ...], seed: int) -> Recordings:
-    from ldp_core.data import synthetic_eeg
+    from companion.data import synthetic_eeg
 
     found = synthetic_eeg.generate(seed, subjects)
     provenance = Provenance(
         name="synthetic motor imagery",
         kind="synthetic",
-        source=f"ldp_core.data.synthetic_eeg, seed {seed}",
+        source=f"companion.data.synthetic_eeg, seed {seed}",
         version=synthetic_eeg.VERSION,
         sha256=_fingerprint(found),
         licence="MIT",

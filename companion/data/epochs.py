@@ -31,9 +31,9 @@ from typing import BinaryIO
 
 import numpy as np
 
-from ldp_core import files
-from ldp_core.data import store
-from ldp_core.data.store import DataError
+from companion import files
+from companion.data import store
+from companion.data.store import DataError
 
 # fmt: off
 CHANNELS = (

@@ -27,9 +27,9 @@ from typing import BinaryIO
 
 import numpy as np
 
-from ldp_core import files
-from ldp_core.data import store
-from ldp_core.data.store import DataError, Provenance
+from companion import files
+from companion.data import store
+from companion.data.store import DataError, Provenance
 
 
 @dataclass(frozen=True)

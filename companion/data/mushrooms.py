@@ -18,8 +18,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ldp_core.data import store
-from ldp_core.data.store import DataError, Provenance
+from companion.data import store
+from companion.data.store import DataError, Provenance
 
 ROWS, EDIBLE, POISONOUS, MISSING_ROOTS = 8124, 4208, 3916, 2480
 SHA256 = "e65d082030501a3ebcbcd7c9f7c71aa9d28fdfff463bf4cf4716a3fe13ac360e"  # of agaricus-lepiota.data, as UCI has it

@@ -29,9 +29,9 @@ from typing import Literal
 
 import numpy as np
 
-from ldp_core.data import epochs, store
-from ldp_core.data.epochs import CHANNELS, Epochs
-from ldp_core.data.store import DataError
+from companion.data import epochs, store
+from companion.data.epochs import CHANNELS, Epochs
+from companion.data.store import DataError
 
 BAND = (8.0, 30.0)  # Hz, as in the paper
 WINDOW = (0.0, 4.0)  # seconds after the cue, as in the paper

@@ -21,12 +21,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
-from ldp_core import files
+from companion import files
 
 SHIPPED = Path(__file__).resolve().parents[2] / "data"
 KINDS = ("real", "embedded", "synthetic")
 
-log = logging.getLogger("ldp_core.data")
+log = logging.getLogger("companion.data")
 log.setLevel(logging.INFO)
 
 

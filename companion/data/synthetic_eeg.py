@@ -23,7 +23,7 @@ from functools import cache
 
 import numpy as np
 
-from ldp_core.data.epochs import CHANNELS, Epochs
+from companion.data.epochs import CHANNELS, Epochs
 from ldp_core.randomness import Purpose, generator
 
 VERSION = "1"

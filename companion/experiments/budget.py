@@ -18,13 +18,14 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
-from ldp_core import engine, optimizer, runs
+from companion import runs
+from companion.data import mushrooms, streams
+from companion.experiments.convergence import problem
+from companion.experiments.params import AgentParams, Count, Normalise, ParameterError, Positive
+from companion.problems import logistic
+from companion.problems.onehot import OneHot
+from ldp_core import engine, optimizer
 from ldp_core.accountant import trajectory, worst
-from ldp_core.data import mushrooms, streams
-from ldp_core.experiments.convergence import problem
-from ldp_core.experiments.params import AgentParams, Count, Normalise, ParameterError, Positive
-from ldp_core.problems import logistic
-from ldp_core.problems.onehot import OneHot
 from ldp_core.randomness import Purpose, generator
 
 Arrival = Literal["uniform", "first"]

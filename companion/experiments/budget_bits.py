@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from ldp_core import quantizer, runs
-from ldp_core.data import mushrooms
-from ldp_core.experiments import budget
+from companion import runs
+from companion.data import mushrooms
+from companion.experiments import budget
+from ldp_core import quantizer
 
 FLOAT_BITS, HEADER_BITS = 32, 64  # an unquantised coordinate; smallest and largest level of a message
 

@@ -12,13 +12,14 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from ldp_core import accountant, runs
-from ldp_core.data import mushrooms
-from ldp_core.experiments import budget_bits, budget_cases
-from ldp_core.experiments.budget import Setting
-from ldp_core.experiments.budget_cases import NORMALISATIONS, Params
-from ldp_core.experiments.params import Normalise, ParameterError
-from ldp_core.problems import constants
+from companion import runs
+from companion.data import mushrooms
+from companion.experiments import budget_bits, budget_cases
+from companion.experiments.budget import Setting
+from companion.experiments.budget_cases import NORMALISATIONS, Params
+from companion.experiments.params import Normalise, ParameterError
+from companion.problems import constants
+from ldp_core import accountant
 
 EARLY, LATE, LATEST = 50, 1000, 1_000_000  # the paper's "approximately 50 steps", and two later looks
 CURVE = np.unique(np.rint(np.geomspace(1, 10**12, 97)).astype(np.int64))  # times at which the tail is drawn

@@ -15,13 +15,14 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
-from ldp_core import audit, quantizer, runs
+from companion import runs
+from companion.data import mushrooms
+from companion.experiments import budget, convergence
+from companion.experiments.budget import Scene, Setting
+from companion.experiments.params import Count, Horizon, Normalise, ParameterError, Positive
+from ldp_core import audit, quantizer
 from ldp_core.accountant import exact, monte_carlo, trajectory, worst
 from ldp_core.accountant.certificate import HORIZON
-from ldp_core.data import mushrooms
-from ldp_core.experiments import budget, convergence
-from ldp_core.experiments.budget import Scene, Setting
-from ldp_core.experiments.params import Count, Horizon, Normalise, ParameterError, Positive
 from ldp_core.randomness import Purpose, generator
 
 MEASURES = ("paper", "sum", "product", "lower", "exact", "upper")

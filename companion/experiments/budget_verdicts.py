@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from companion.claims import Claim
+from companion.experiments.budget_bits import FLOAT_BITS
+from companion.experiments.budget_bounds import EARLY, LATE, LATEST
 from ldp_core import quantizer
 from ldp_core.accountant import meaning
-from ldp_core.claims import Claim
-from ldp_core.experiments.budget_bits import FLOAT_BITS
-from ldp_core.experiments.budget_bounds import EARLY, LATE, LATEST
 
 NOTEBOOK = "02_privacy_budget"
 PAPER_D_0 = 2.0  # the smallest of section 4.1

@@ -11,11 +11,12 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
-from ldp_core import engine, optimizer, runs
-from ldp_core.data import mushrooms, streams
-from ldp_core.experiments.params import AgentParams, Count, Normalise, ParameterError, public_seed
-from ldp_core.problems import logistic
-from ldp_core.problems.onehot import OneHot
+from companion import runs
+from companion.data import mushrooms, streams
+from companion.experiments.params import AgentParams, Count, Normalise, ParameterError, public_seed
+from companion.problems import logistic
+from companion.problems.onehot import OneHot
+from ldp_core import engine, optimizer
 
 Variant = Literal["quantised", "unquantised", "dithered"]
 PAPER: tuple[Variant, ...] = ("quantised", "unquantised")  # the two that the paper compares

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from ldp_core.claims import Claim
-from ldp_core.experiments import rates
-from ldp_core.problems.onehot import OneHot
+from companion.claims import Claim
+from companion.experiments import rates
+from companion.problems.onehot import OneHot
 
 NOTEBOOK = "01_convergence"
 COMPARABLE = 0.01  # accuracies closer than one point are called comparable

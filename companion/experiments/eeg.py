@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from ldp_core import runs
-from ldp_core.data.eeg import Recordings
-from ldp_core.experiments import eeg_central, eeg_trials
-from ldp_core.experiments.eeg_training import AGENTS, VARIANTS, Params, Variant, compute
+from companion import runs
+from companion.data.eeg import Recordings
+from companion.experiments import eeg_central, eeg_trials
+from companion.experiments.eeg_training import AGENTS, VARIANTS, Params, Variant, compute
 
 
 def load(params: Params) -> Recordings:

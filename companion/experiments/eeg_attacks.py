@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from ldp_core import runs
-from ldp_core.data.eeg import Recordings
-from ldp_core.experiments.eeg_overheard import AGENTS, ATTACKERS, DEFENCES, Params, compute, load, network, scene, unknowns
-from ldp_core.experiments.params import ParameterError
+from companion import runs
+from companion.data.eeg import Recordings
+from companion.experiments.eeg_overheard import AGENTS, ATTACKERS, DEFENCES, Params, compute, load, network, scene, unknowns
+from companion.experiments.params import ParameterError
 
 __all__ = ["AGENTS", "ATTACKERS", "Attacks", "Params", "Trace"]
 __all__ += ["calibration", "ceiling", "check_trials", "counting", "head_power", "load", "run", "scene", "summary", "trace"]
@@ -126,7 +126,7 @@ def trace(
 
 def counting(params: Params, data: Recordings) -> pd.DataFrame:
     """Return equations against unknowns by number of states: states, equations, unknowns."""
-    from ldp_core.attacks import signals
+    from companion.attacks import signals
 
     trials = scene(params, False, data.provenance.sha256)
     net, shape = network(params, trials), unknowns(params, trials)
@@ -139,7 +139,7 @@ def counting(params: Params, data: Recordings) -> pd.DataFrame:
 
 def ceiling(params: Params) -> float:
     """Return the mean correlation of attacked trials with their own projection on the attacker's band: the best it can do."""
-    from ldp_core.attacks import signals
+    from companion.attacks import signals
 
     trials = scene(params, False)
     channels, samples = trials.x.shape[1:]
@@ -199,7 +199,7 @@ def _run(params: Params, pieces: list[dict], per_subject: int, **options) -> Att
 
 
 def _table(params: Params, piece: dict, rows: np.ndarray, result: dict[str, np.ndarray]) -> pd.DataFrame:
-    from ldp_core.attacks import signals
+    from companion.attacks import signals
 
     trials = scene(params, piece["aligned"])
     scores = signals.scores(result["x"].astype(np.float64), trials.x[rows], trials.fs, _pair(params.band))

@@ -12,11 +12,12 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
-from ldp_core import optimizer, runs
-from ldp_core.data.eeg import Recordings
-from ldp_core.experiments import eeg_training
-from ldp_core.experiments.eeg_training import AGENTS, RUNS_APART
-from ldp_core.experiments.params import Count, ParameterError
+from companion import runs
+from companion.data.eeg import Recordings
+from companion.experiments import eeg_training
+from companion.experiments.eeg_training import AGENTS, RUNS_APART
+from companion.experiments.params import Count, ParameterError
+from ldp_core import optimizer
 from ldp_core.randomness import Purpose, generator
 
 DRAWS, CONFIDENCE = 2000, 0.99  # of the exact total variation's estimate
@@ -53,8 +54,8 @@ def compute(params: dict, data: str, test: int, agent: int, k: int) -> dict[str,
     """
     import torch
 
+    from companion.problems.eegnet_history import EEGHistory
     from ldp_core.accountant import trajectory
-    from ldp_core.problems.eegnet_history import EEGHistory
 
     torch.set_num_threads(1)
     settings = eeg_training.Params(**params)
@@ -128,7 +129,7 @@ def members(params: Params, data: Recordings) -> pd.DataFrame:
     One model per left-out subject. The attacker compares everybody's loss with that person's mean loss under the other models,
     and names the one whose loss stands out most. Chance is one in the number of subjects.
     """
-    from ldp_core.attacks.identity import rate
+    from companion.attacks.identity import rate
 
     params.check()
     common = _common(params, data, params.member_iterations)
@@ -145,7 +146,7 @@ def members(params: Params, data: Recordings) -> pd.DataFrame:
 
 
 def _start(settings: eeg_training.Params, oracle, run: int) -> np.ndarray:
-    from ldp_core.problems.eegnet_history import initial_state
+    from companion.problems.eegnet_history import initial_state
 
     theta_0 = initial_state(oracle.network, settings.convolution_scale, seed=settings.seed, run=run)
     theta_0 = np.repeat(theta_0[None, None], AGENTS, axis=1)

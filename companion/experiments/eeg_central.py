@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from ldp_core.experiments.eeg_training import RUNS_APART, Params, found, network_of
-from ldp_core.experiments.params import Count, Positive
+from companion.experiments.eeg_training import RUNS_APART, Params, found, network_of
+from companion.experiments.params import Count, Positive
 from ldp_core.randomness import Purpose, generator
 
 SMOOTHED = 5  # epochs
@@ -31,8 +31,8 @@ def compute(params: dict, data: str, test: int, run: int) -> dict:
     import numpy as np
     import torch
 
-    from ldp_core.problems.eegnet_fast import Loss
-    from ldp_core.problems.eegnet_history import initial_state, prepare
+    from companion.problems.eegnet_fast import Loss
+    from companion.problems.eegnet_history import initial_state, prepare
 
     torch.set_num_threads(1)
     settings = CentralParams(**params)

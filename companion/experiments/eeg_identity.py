@@ -15,12 +15,12 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
-from ldp_core import runs
-from ldp_core.data import store
-from ldp_core.data.eeg import Recordings
-from ldp_core.experiments import eeg_attacks, eeg_overheard
-from ldp_core.experiments.eeg_attacks import AGENTS, ATTACKERS, Attacks
-from ldp_core.experiments.params import Count
+from companion import runs
+from companion.data import store
+from companion.data.eeg import Recordings
+from companion.experiments import eeg_attacks, eeg_overheard
+from companion.experiments.eeg_attacks import AGENTS, ATTACKERS, Attacks
+from companion.experiments.params import Count
 
 KNOWN_GROUPS = 100_000  # the attacker's own trials, of which it makes gradients itself, are groups from this number on
 COVARIANCES = "bnci2014_001_cov"  # folder below LDP_DATA with covariances of both whole sessions of the paper's own subjects
@@ -37,8 +37,8 @@ class Params(eeg_attacks.Params):
 
     def check(self) -> None:
         """Raise when the parameters contradict each other, before anything is computed."""
-        from ldp_core.attacks.identity import CLASSIFIERS
-        from ldp_core.experiments.params import ParameterError
+        from companion.attacks.identity import CLASSIFIERS
+        from companion.experiments.params import ParameterError
 
         super().check()
         for kind in self.identity_classifiers:
@@ -54,7 +54,7 @@ def compute(params: dict, data: str, aligned: bool, kind: str) -> dict[str, np.n
     """Return the guesses of one classifier: `raw` on attacked trials, `reconstructed` on every row of the attacks."""
     import torch
 
-    from ldp_core.attacks.identity import classifier
+    from companion.attacks.identity import classifier
 
     torch.set_num_threads(1)
     settings = Params(**params)
@@ -152,7 +152,7 @@ def across_sessions(data: str, folder: str | Path | None = None) -> pd.DataFrame
     Rows: recentred (each session by its own mean, as alignment does) or not. Empty when LDP_DATA has no such folder, and for
     other `data` than the paper's.
     """
-    from ldp_core.attacks import identity
+    from companion.attacks import identity
 
     named = store.named_folder(folder)
     path = named / COVARIANCES if named is not None and data == "bnci2014_001" else None
@@ -192,14 +192,14 @@ def wide_regression():
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    from ldp_core.attacks.identity import INVERSE_PENALTY
+    from companion.attacks.identity import INVERSE_PENALTY
 
     return make_pipeline(StandardScaler(), PCA(svd_solver="full"), LogisticRegression(C=INVERSE_PENALTY, max_iter=2000))
 
 
 def _log_covariances(covariances: np.ndarray, recentred: bool) -> np.ndarray:
-    from ldp_core.attacks.identity import half
-    from ldp_core.data.alignment import inverse_square_root
+    from companion.attacks.identity import half
+    from companion.data.alignment import inverse_square_root
 
     if recentred:
         root = inverse_square_root(covariances.mean(axis=0))
@@ -242,7 +242,7 @@ def _interleaved(who: np.ndarray, per_subject: int) -> np.ndarray:
 
 
 def _rate(who: np.ndarray, guessed: np.ndarray) -> dict[str, float]:
-    from ldp_core.attacks.identity import rate
+    from companion.attacks.identity import rate
 
     found = rate(who, guessed)
     return {"hits": found.hits, "trials": found.trials, "rate": found.share, "low": found.low, "high": found.high}

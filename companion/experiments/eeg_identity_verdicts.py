@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 from scipy.stats import binom, binomtest
 
-from ldp_core.claims import Claim, wilson
-from ldp_core.experiments.eeg_identity import PAPER_RATES
-from ldp_core.experiments.eeg_verdicts import CLOSE
+from companion.claims import Claim, wilson
+from companion.experiments.eeg_identity import PAPER_RATES
+from companion.experiments.eeg_verdicts import CLOSE
 
 NOTEBOOK = "04_eeg_reidentification"
 RESTORED = 0.85  # a mean correlation above this is called restored: the eye sees the same curve

@@ -26,11 +26,11 @@ from typing import Annotated, Literal, NamedTuple
 import numpy as np
 from pydantic import Field
 
+from companion.data import alignment
+from companion.data.eeg import NINE, Recordings
+from companion.experiments import eeg_trials
+from companion.experiments.params import AgentParams, Count, NotNegative, ParameterError, Positive, public_seed
 from ldp_core import optimizer
-from ldp_core.data import alignment
-from ldp_core.data.eeg import NINE, Recordings
-from ldp_core.experiments import eeg_trials
-from ldp_core.experiments.params import AgentParams, Count, NotNegative, ParameterError, Positive, public_seed
 from ldp_core.randomness import Purpose, generator
 
 Attacker = Literal["one round", "one run", "many models"]
@@ -118,7 +118,7 @@ def scene(params: Params, aligned: bool, data: str | None = None) -> Scene:
 
 @cache
 def _scene(data: str, subjects: tuple[int, ...], band, window, fs: float, aligned: bool, seed: int) -> tuple[Scene, str]:
-    from ldp_core.attacks.trials import known_and_attacked
+    from companion.attacks.trials import known_and_attacked
 
     with contextlib.redirect_stderr(io.StringIO()):  # `load` has said where they come from; workers need not say it again
         recordings = _load(data, subjects, band, window, seed)
@@ -160,7 +160,7 @@ def _load(data: str, subjects: tuple[int, ...], band, window, seed: int) -> Reco
 
 def network(params: Params, trials: Scene):
     """Return EEGNet for these trials."""
-    from ldp_core.problems.eegnet import EEGNet
+    from companion.problems.eegnet import EEGNet
 
     channels, samples = trials.x.shape[1:]
     return EEGNet(channels, samples, trials.fs, int(trials.known_y.max()) + 1, batch_norm=params.batch_norm)
@@ -177,7 +177,7 @@ def algorithm(params: Params, defence: str, factor: float) -> optimizer.Algorith
 
 def unknowns(params: Params, trials: Scene):
     """Return the attacker's idea of a trial: coefficients in its band, in the shape of the EEG it knows, if `attack_shape`."""
-    from ldp_core.attacks import signals
+    from companion.attacks import signals
 
     plain = signals.fourier(*trials.x.shape[1:], trials.fs, params.attack_band)  # type: ignore[call-arg]  # of two sizes
     return plain if params.attack_shape == "plain" else signals.learned(trials.known, plain)
@@ -198,8 +198,8 @@ def overhear(params: Params, trials: Scene, x, y, first_group: int, defence: str
     """
     import torch
 
-    from ldp_core.attacks import eavesdropper, signals
-    from ldp_core.problems.eegnet_history import initial_state
+    from companion.attacks import eavesdropper, signals
+    from companion.problems.eegnet_history import initial_state
 
     net, groups = network(params, trials), len(x) // AGENTS
     models, rounds = (states, 1) if attacker == "many models" else (1, states if attacker == "one run" else 1)
@@ -245,7 +245,7 @@ def compute(
     """
     import torch
 
-    from ldp_core.attacks import signals
+    from companion.attacks import signals
 
     torch.set_num_threads(1)
     settings = Params(**params)

@@ -10,12 +10,12 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
+from companion.data import streams
+from companion.data.eeg import NINE
+from companion.experiments import eeg_trials
+from companion.experiments.eeg_trials import Alignment, Trials
+from companion.experiments.params import AgentParams, Count, NotNegative, ParameterError, Positive
 from ldp_core import optimizer
-from ldp_core.data import streams
-from ldp_core.data.eeg import NINE
-from ldp_core.experiments import eeg_trials
-from ldp_core.experiments.eeg_trials import Alignment, Trials
-from ldp_core.experiments.params import AgentParams, Count, NotNegative, ParameterError, Positive
 
 Variant = Literal["quantised", "unquantised"]
 VARIANTS: tuple[Variant, ...] = ("quantised", "unquantised")
@@ -80,7 +80,7 @@ def compute(params: dict, data: str, test: int, run: int, variant: Variant) -> d
     """
     import torch
 
-    from ldp_core.problems.eegnet_history import initial_state
+    from companion.problems.eegnet_history import initial_state
 
     torch.set_num_threads(1)
     settings = Params(**params)
@@ -126,7 +126,7 @@ def found(settings: Params, data: str) -> Trials:
 
 def oracle_of(settings: Params, trials: Trials, test: int, run: int):
     """Return the full-history oracle of the agents of one fold: who holds whom, and which trials arrive when."""
-    from ldp_core.problems.eegnet_history import EEGHistory
+    from companion.problems.eegnet_history import EEGHistory
 
     fold, number = settings.deal(run)[test], RUNS_APART * run + test
     history = [
@@ -138,7 +138,7 @@ def oracle_of(settings: Params, trials: Trials, test: int, run: int):
 
 def network_of(settings: Params, trials: Trials, **options):
     """Return EEGNet for these trials."""
-    from ldp_core.problems.eegnet import EEGNet
+    from companion.problems.eegnet import EEGNet
 
     channels, samples = trials.x.shape[1:]
     return EEGNet(channels, samples, trials.fs, len(trials.classes), batch_norm=settings.batch_norm, **options)

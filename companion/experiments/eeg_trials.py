@@ -14,11 +14,11 @@ from typing import Literal
 
 import numpy as np
 
-from ldp_core.data import alignment, eeg, store
-from ldp_core.data.eeg import Recordings
-from ldp_core.data.epochs import Epochs
-from ldp_core.data.store import DataError, Provenance
-from ldp_core.experiments.params import ParameterError
+from companion.data import alignment, eeg, store
+from companion.data.eeg import Recordings
+from companion.data.epochs import Epochs
+from companion.data.store import DataError, Provenance
+from companion.experiments.params import ParameterError
 
 Alignment = Literal["subject", "session", "none"]
 Pair = tuple[float, ...]  # of two numbers; a window may also be empty
@@ -50,7 +50,7 @@ def check_window(window: Sequence[float]) -> None:
 
 def load(data: str, subjects: Sequence[int], band: Sequence[float], window: Sequence[float] = (), seed: int = 0) -> Recordings:
     """Return the recordings meant by `data`: the name of a data set ("bnci2014_001", "physionet", "synthetic") or a folder of
-    epochs in our own form. A data set is looked for where `ldp_core.data.eeg.load` says; all are restricted to `band` and, if
+    epochs in our own form. A data set is looked for where `companion.data.eeg.load` says; all are restricted to `band` and, if
     it is not empty, to `window`.
     """
     whole = _whole(data, subjects, band, seed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 from scipy import stats
 
-from ldp_core.claims import Claim
+from companion.claims import Claim
 
 NOTEBOOK = "04_eeg_reidentification"
 CLOSE = 0.03  # accuracies closer than three points are called close

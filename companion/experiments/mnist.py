@@ -20,11 +20,12 @@ import torch
 from pydantic import Field
 from scipy import stats
 
-from ldp_core import optimizer, runs
-from ldp_core.data import mnist, streams
-from ldp_core.experiments.params import AgentParams, Count, ParameterError, Positive
-from ldp_core.problems import neural, parameters
-from ldp_core.problems.cnn import CNN, TrainingCNN
+from companion import runs
+from companion.data import mnist, streams
+from companion.experiments.params import AgentParams, Count, ParameterError, Positive
+from companion.problems import neural, parameters
+from companion.problems.cnn import CNN, TrainingCNN
+from ldp_core import optimizer
 from ldp_core.randomness import Purpose, generator
 
 Variant = Literal["quantised", "unquantised"]

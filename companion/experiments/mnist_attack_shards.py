@@ -11,21 +11,14 @@ import numpy as np
 import torch
 from torch import nn
 
+from companion.attacks import eavesdropper, features, inversion, labels, matching
+from companion.data import mnist, streams
+from companion.experiments.mnist_messages import AGENTS, Heard, algorithm_of, first_state, listen, overhear
+from companion.experiments.params import AgentParams
+from companion.problems import neural, parameters
+from companion.problems.cnn import CNN
+from companion.problems.lenet import LeNet
 from ldp_core import optimizer
-from ldp_core.attacks import eavesdropper, features, inversion, labels, matching
-from ldp_core.data import mnist, streams
-from ldp_core.experiments.mnist_messages import (
-    AGENTS,
-    Heard,
-    algorithm_of,
-    first_state,
-    listen,
-    overhear,
-)
-from ldp_core.experiments.params import AgentParams
-from ldp_core.problems import neural, parameters
-from ldp_core.problems.cnn import CNN
-from ldp_core.problems.lenet import LeNet
 from ldp_core.randomness import Purpose, generator
 
 Victim = Literal["LeNet", "CNN"]

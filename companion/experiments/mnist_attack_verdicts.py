@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 
-from ldp_core.claims import Claim, wilson
-from ldp_core.experiments.mnist_attacks import THRESHOLDS, rates
+from companion.claims import Claim, wilson
+from companion.experiments.mnist_attacks import THRESHOLDS, rates
 
 NOTEBOOK = "03_mnist_idlg"
 PUBLISHED_RATE = 0.88  # of images with a mean square error below 1e-2 by the authors' code: 35 of another 40

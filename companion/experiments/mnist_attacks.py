@@ -20,12 +20,12 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
-from ldp_core import runs
-from ldp_core.attacks import labels, similarity
-from ldp_core.claims import median_interval, wilson
-from ldp_core.data import mnist
-from ldp_core.experiments.mnist_attack_shards import attack, attack_later, calibrate, read_labels
-from ldp_core.experiments.params import AgentParams, Count, NotNegative, ParameterError, Positive
+from companion import runs
+from companion.attacks import labels, similarity
+from companion.claims import median_interval, wilson
+from companion.data import mnist
+from companion.experiments.mnist_attack_shards import attack, attack_later, calibrate, read_labels
+from companion.experiments.params import AgentParams, Count, NotNegative, ParameterError, Positive
 
 Images = Annotated[int, Field(ge=5, multiple_of=5)]
 METHODS = ("published", "line search")

@@ -18,13 +18,14 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
-from ldp_core import optimizer, runs
+from companion import runs
+from companion.data import mnist as images
+from companion.experiments import mnist
+from companion.experiments.params import Count, ParameterError, Positive
+from ldp_core import optimizer
 from ldp_core.accountant import exact, trajectory
 from ldp_core.accountant.fourier import log_affinity
 from ldp_core.accountant.monte_carlo import MonteCarlo
-from ldp_core.data import mnist as images
-from ldp_core.experiments import mnist
-from ldp_core.experiments.params import Count, ParameterError, Positive
 from ldp_core.randomness import Purpose, generator
 
 UNDECIDED = 0.02  # certain bounds farther apart are sharpened by sampling

@@ -14,10 +14,10 @@ import numpy as np
 import torch
 from torch import nn
 
-from ldp_core.attacks import eavesdropper, matching
-from ldp_core.experiments.params import public_seed
+from companion.attacks import eavesdropper, matching
+from companion.experiments.params import public_seed
+from companion.problems import parameters
 from ldp_core.optimizer import DPSGD, Algorithm, Algorithm1, Messages, State, metropolis
-from ldp_core.problems import parameters
 from ldp_core.randomness import Purpose, generator
 
 AGENTS = 5

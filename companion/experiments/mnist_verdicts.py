@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from ldp_core.claims import Claim
-from ldp_core.experiments import mnist
+from companion.claims import Claim
+from companion.experiments import mnist
 
 NOTEBOOK = "03_mnist_idlg"
 COMPARABLE = 0.01  # accuracies closer than one point are called comparable

@@ -14,16 +14,17 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
-from ldp_core import audit, engine, network, optimizer, quantizer, runs, triangular
+from companion import runs
+from companion.data import mushrooms, streams
+from companion.experiments.convergence import problem
+from companion.experiments.params import Count, Horizon, Positive, public_seed
+from companion.experiments.params import Params as BaseParams
+from companion.problems import constants, logistic
+from ldp_core import audit, engine, network, optimizer, quantizer, triangular
 from ldp_core.accountant import dithered, trajectory, worst
 from ldp_core.accountant.certificate import HORIZON, certify
 from ldp_core.accountant.plan import Plan, plan
-from ldp_core.data import mushrooms, streams
-from ldp_core.experiments.convergence import problem
-from ldp_core.experiments.params import Count, Horizon, Positive, public_seed
-from ldp_core.experiments.params import Params as BaseParams
 from ldp_core.optimizer import Algorithm1, Schedules
-from ldp_core.problems import constants, logistic
 
 RUNS_PER_SHARD = 10
 Variant = Literal["dithered", "plain", "unquantised"]

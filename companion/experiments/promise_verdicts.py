@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pandas as pd
 
+from companion.claims import Claim
+from companion.experiments.promise import RISK, Params
 from ldp_core.accountant import precision_term
-from ldp_core.claims import Claim
-from ldp_core.experiments.promise import RISK, Params
 
 NOTEBOOK = "02_privacy_budget"
 TOLERATED = 0.01  # accuracy that a promise may cost and still be called free

@@ -14,11 +14,12 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
-from ldp_core import engine, network, optimizer, runs
-from ldp_core.data import mushrooms, streams
-from ldp_core.experiments.params import AgentParams, Count, Normalise, NotNegative, ParameterError, public_seed
-from ldp_core.problems import logistic
-from ldp_core.problems.onehot import OneHot
+from companion import runs
+from companion.data import mushrooms, streams
+from companion.experiments.params import AgentParams, Count, Normalise, NotNegative, ParameterError, public_seed
+from companion.problems import logistic
+from companion.problems.onehot import OneHot
+from ldp_core import engine, network, optimizer
 
 RUNS_PER_SHARD = 5
 OPTIMUM_GAP = 1e-10

@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
-from ldp_core import runs
-from ldp_core.data import mushrooms
-from ldp_core.experiments import convergence
-from ldp_core.experiments.params import AgentParams, Count, Normalise, Positive
+from companion import runs
+from companion.data import mushrooms
+from companion.experiments import convergence
+from companion.experiments.params import AgentParams, Count, Normalise, Positive
 
 TOPOLOGIES = ("paper", "ring", "exponential", "random")
 

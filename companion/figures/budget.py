@@ -7,10 +7,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from companion.figures import house
+from companion.figures.house import COLOURS
 from ldp_core import quantizer
 from ldp_core.accountant import meaning
-from ldp_core.figures import house
-from ldp_core.figures.house import COLOURS
 
 STEP_COLOURS = ("#FD8D3C", "#D94701", "#7F2704", "#3B0F00")  # larger d_0, darker
 ROW_COLOURS = {"none": "#CC79A7", "l2": "#009E73", "l1": "#56B4E9"}  # feature rows: as they are, L2 norm one, L1 norm one

@@ -9,9 +9,9 @@ import seaborn as sns
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch
 
+from companion.figures import house
+from companion.figures.house import COLOURS
 from ldp_core import quantizer
-from ldp_core.figures import house
-from ldp_core.figures.house import COLOURS
 from ldp_core.network import Network
 
 R_COLOUR, C_COLOUR = "#C1272D", "#222222"  # the paper draws R's weights in red and C's in black

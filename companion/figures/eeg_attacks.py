@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from ldp_core.figures import house
-from ldp_core.figures.house import COLOURS
+from companion.figures import house
+from companion.figures.house import COLOURS
 
 DEFENCE_COLOURS = {"raw": "#222222", **COLOURS, "random start": "#E69F00"}
 DEFENCE_LABELS = {

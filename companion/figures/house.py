@@ -25,7 +25,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogFormatterSciNotation
 from PIL import Image
 
-from ldp_core import files
+from companion import files
 
 COLOURS = {"quantised": "#D55E00", "unquantised": "#0072B2", "D-PSGD": "#009E73", "dithered": "#CC79A7"}
 PNG_DPI, NOTEBOOK_DPI = 200, 90

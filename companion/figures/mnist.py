@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from ldp_core.figures import house, mnist_attacks
-from ldp_core.figures.house import COLOURS
+from companion.figures import house, mnist_attacks
+from companion.figures.house import COLOURS
 
 KINDS = {"train": "on the images collected so far", "test": "on images that no agent trains on"}
 GALLERY = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from ldp_core.problems.winners import PooledConvolution
+from companion.problems.winners import PooledConvolution
 
 ACTIVATIONS = {"relu": torch.relu, "sigmoid": torch.sigmoid, "tanh": torch.tanh, "elu": nn.functional.elu}
 

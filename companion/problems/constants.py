@@ -27,7 +27,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from ldp_core.problems.onehot import OneHot
+from companion.problems.onehot import OneHot
 from ldp_core.randomness import word
 
 SLOPE = 0.25  # the largest |sigma'| of the logistic function, at zero

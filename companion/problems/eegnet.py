@@ -21,7 +21,7 @@ import torch
 from scipy.fft import next_fast_len
 from torch import nn
 
-from ldp_core.problems.parameters import BATCH_NORM
+from companion.problems.parameters import BATCH_NORM
 
 BATCH_NORMS = ("batch", "fixed", "none")
 EPS = 1e-3  # of all normalisations, as in the authors' code (Keras's default)

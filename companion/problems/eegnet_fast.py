@@ -19,7 +19,7 @@ import torch
 from scipy.fft import next_fast_len
 from torch import nn
 
-from ldp_core.problems.eegnet import EPS, POOLS, EEGNet, Prepared
+from companion.problems.eegnet import EPS, POOLS, EEGNet, Prepared
 
 
 class Trials(NamedTuple):

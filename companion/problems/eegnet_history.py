@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from ldp_core.problems.eegnet import EEGNet, Prepared, Statistics
-from ldp_core.problems.eegnet_fast import Loss
-from ldp_core.problems.parameters import Module, initial, layout, make
+from companion.problems.eegnet import EEGNet, Prepared, Statistics
+from companion.problems.eegnet_fast import Loss
+from companion.problems.parameters import Module, initial, layout, make
 
 PIECE = 128  # trials prepared at once, in double precision
 

@@ -12,8 +12,8 @@ from functools import cached_property
 
 import numpy as np
 
-from ldp_core.problems import logistic_kernels as kernels
-from ldp_core.problems.onehot import OneHot
+from companion.problems import logistic_kernels as kernels
+from companion.problems.onehot import OneHot
 
 
 class Logistic:

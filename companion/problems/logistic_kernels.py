@@ -11,7 +11,7 @@ import math
 import numba
 import numpy as np
 
-from ldp_core.problems.onehot import GROUPS
+from companion.problems.onehot import GROUPS
 
 CONTRACT = {"contract"}
 LOG2_E = 1.0 / math.log(2.0)

@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from ldp_core.problems.parameters import BATCH_NORM, Module, layout, make
+from companion.problems.parameters import BATCH_NORM, Module, layout, make
 from ldp_core.quantizer import NotFinite
 from ldp_core.randomness import Purpose, generator
 

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 OLDEST_PYTHON = (3, 11)
 DISK_NEEDED = 4 * 10**9  # bytes: 2.2 GB installed, and the wheels while they are unpacked
 
@@ -182,10 +182,10 @@ def _pip_install(root):
 
 
 def _put_on_path(root):
-    """Let the environment's Python import ldp_core from wherever the project lies, also after it is moved."""
+    """Let the environment's Python import both packages from wherever the project lies, also after it is moved."""
     places = subprocess.check_output([venv_python(root), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"])
     folder = places.decode().strip()
-    with open(os.path.join(folder, "ldp_core.pth"), "w") as file:
+    with open(os.path.join(folder, "companion.pth"), "w") as file:
         file.write(os.path.relpath(root, folder) + "\n")
 
 

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
 
-from ldp_core import batch, claims, files
+from companion import claims, files
+from companion.publish import batch
 
 REFERENCE = batch.ROOT / "tests" / "reference" / "smoke.json"
 SHOWN = 20  # differences printed; the rest are counted

@@ -9,7 +9,7 @@ A computation too long to lose is a `chain` of such pieces, each given what the 
 This package knows nothing of the paper.
 """
 
-from ldp_core.runs.execute import ShardError, chain, run
-from ldp_core.runs.store import ResultStore
+from companion.runs.execute import ShardError, chain, run
+from companion.runs.store import ResultStore
 
 __all__ = ["ResultStore", "ShardError", "chain", "run"]

@@ -19,8 +19,8 @@ import joblib
 import numpy as np
 from tqdm.auto import tqdm
 
-from ldp_core.runs import fingerprint
-from ldp_core.runs.store import Result, ResultStore, address
+from companion.runs import fingerprint
+from companion.runs.store import Result, ResultStore, address
 
 Function = Callable[..., Result]
 CONNECT_SECONDS = 20

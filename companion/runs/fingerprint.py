@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-PACKAGE = "ldp_core"
+PACKAGES = ("ldp_core", "companion")
 DISTRIBUTIONS = {"sklearn": "scikit-learn", "yaml": "PyYAML"}  # where a package is called otherwise
 
 
@@ -34,7 +34,7 @@ def _of_module(module: str) -> str:
         source = _source(name)
         digest.update(f"{name}\n{source.digest}\n".encode())
         foreign |= {imported.split(".")[0] for imported in source.imports}
-    for name in sorted(foreign - {PACKAGE}):
+    for name in sorted(foreign - set(PACKAGES)):
         digest.update(f"{name} {_version(name)}\n".encode())
     return digest.hexdigest()
 
@@ -47,8 +47,8 @@ def closure(module: str) -> set[str]:
         if name in reached or _path(name) is None:
             continue
         reached.add(name)
-        waiting += [imported for imported in _source(name).imports if imported.split(".")[0] == PACKAGE]
-        if name.startswith(f"{PACKAGE}."):
+        waiting += [imported for imported in _source(name).imports if imported.split(".")[0] in PACKAGES]
+        if name.split(".")[0] in PACKAGES and "." in name:
             waiting.append(name.rpartition(".")[0])  # importing a module runs its package's __init__ too
     return reached
 

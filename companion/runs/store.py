@@ -17,9 +17,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ldp_core import files
+from companion import files
 
-log = logging.getLogger("ldp_core.runs")
+log = logging.getLogger("companion.runs")
 PROVENANCE = "_provenance"
 Result = dict[str, np.ndarray]
 

@@ -1,4 +1,4 @@
-"""A small logistic problem in plain numpy, for tests of trajectories and searches; shares no code with `ldp_core.problems`."""
+"""A small logistic problem in plain numpy, for tests of trajectories and searches; shares no code with `companion.problems`."""
 
 from __future__ import annotations
 

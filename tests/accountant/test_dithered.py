@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from companion.problems.constants import GradientConstants, logistic
 from ldp_core.accountant import certify, certify_dithered, coin_term, ladder, precision_term, with_d_0
 from ldp_core.accountant.dithered import certificate_of, count_messages
 from ldp_core.accountant.drift import DriftSetting, drift
 from ldp_core.optimizer import Schedules, TheoremWarning
-from ldp_core.problems.constants import GradientConstants, logistic
 from tests.accountant.cases import PAPER, random_case
 
 MUSHROOMS, DIM = logistic(21, "l2"), 116

@@ -9,13 +9,13 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from companion.problems.constants import GradientConstants
 from ldp_core import network, quantizer
 from ldp_core.accountant import shifts
 from ldp_core.accountant.dithered import certify_dithered
 from ldp_core.accountant.drift import drift
 from ldp_core.accountant.shifts import Counts
 from ldp_core.optimizer import Schedules
-from ldp_core.problems.constants import GradientConstants
 from ldp_core.randomness import Purpose, generator
 from tests.reference.dither_enumeration import Agent, adaptive_total_variation
 from tests.reference.dither_enumeration import total_variation as enumerated

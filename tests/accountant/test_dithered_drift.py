@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from companion.problems.constants import GradientConstants
 from ldp_core.accountant import drift_kernel, sensitivity_bound
 from ldp_core.accountant.drift import DriftSetting, drift, envelopes
-from ldp_core.problems.constants import GradientConstants
 from tests.accountant.cases import PAPER, SCHEDULES, random_case
 from tests.reference.dither_enumeration import Agent
 

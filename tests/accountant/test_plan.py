@@ -7,12 +7,12 @@ import math
 import numpy as np
 import pytest
 
+from companion.problems.constants import GradientConstants, logistic
 from ldp_core import network
 from ldp_core.accountant import calibrate_dithered, certify_dithered, plan, smallest_warm_up, with_d_0
 from ldp_core.accountant.drift import DriftSetting
 from ldp_core.accountant.plan import _predicted_d_0, signal_to_noise
 from ldp_core.optimizer import Algorithm1, Schedules, run
-from ldp_core.problems.constants import GradientConstants, logistic
 from tests.accountant.cases import PAPER
 
 MUSHROOMS, DIM = logistic(21, "l2"), 116

@@ -207,9 +207,9 @@ class TestCertificate:
         assert found.budget.total_variation.lower[-1].max() <= certified.product[-1, agent]
 
     def test_on_mushrooms(self):
-        from ldp_core.data import mushrooms, streams
-        from ldp_core.problems.logistic import Logistic
-        from ldp_core.problems.onehot import OneHot
+        from companion.data import mushrooms, streams
+        from companion.problems.logistic import Logistic
+        from companion.problems.onehot import OneHot
 
         data = mushrooms.load(quiet=True)
         features, iterations, agent = OneHot(data.codes, data.sizes, "l2"), 60, 2

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from companion.attacks import eavesdropper
 from ldp_core import network, optimizer
-from ldp_core.attacks import eavesdropper
 from ldp_core.optimizer import DPSGD, Algorithm1, metropolis, paper_schedules
 
 NETWORK = network.paper(0.2)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.linalg import logm
 
-from ldp_core.attacks import identity
-from ldp_core.data.epochs import Epochs
+from companion.attacks import identity
+from companion.data.epochs import Epochs
 
 FS, BAND, CHANNELS, SAMPLES = 32.0, (4.0, 14.0), 4, 64
 PEOPLE, TRIALS = 4, 24

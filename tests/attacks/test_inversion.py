@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from ldp_core.attacks import features, inversion, labels, lbfgs, matching
-from ldp_core.data import mnist
-from ldp_core.problems import parameters
-from ldp_core.problems.cnn import CNN
-from ldp_core.problems.lenet import LeNet
+from companion.attacks import features, inversion, labels, lbfgs, matching
+from companion.data import mnist
+from companion.problems import parameters
+from companion.problems.cnn import CNN
+from companion.problems.lenet import LeNet
 from tests.reference import idlg as reference
 
 

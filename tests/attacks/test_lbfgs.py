@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from ldp_core.attacks.lbfgs import minimise
+from companion.attacks.lbfgs import minimise
 
 
 def rosenbrock(x):

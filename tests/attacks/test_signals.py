@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from ldp_core.attacks import signals
-from ldp_core.problems.eegnet import EEGNet
-from ldp_core.problems.parameters import initial, layout
+from companion.attacks import signals
+from companion.problems.eegnet import EEGNet
+from companion.problems.parameters import initial, layout
 
 CHANNELS, SAMPLES, FS, CLASSES = 4, 64, 32.0, 3
 TRIALS, STATES = 3, 2

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ldp_core.attacks import similarity
+from companion.attacks import similarity
 
 
 def test_hand_worked_errors():

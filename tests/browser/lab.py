@@ -16,11 +16,11 @@ from pathlib import Path
 
 import psutil
 
-from ldp_core import environment
+from companion.publish import environment
 
 ROOT = Path(environment.ROOT)
 START_SECONDS, STOP_SECONDS = 120, 60
-LAB = (sys.executable, "-m", "ldp_core", "lab", "--port", "0")  # 0: any free port
+LAB = (sys.executable, "-m", "companion", "lab", "--port", "0")  # 0: any free port
 MARK = "JUPYTER_RUNTIME_DIR"
 OWN = (MARK, "IPYTHONDIR", "JUPYTERLAB_SETTINGS_DIR", "JUPYTERLAB_WORKSPACES_DIR", "JUPYTER_CONFIG_DIR")
 

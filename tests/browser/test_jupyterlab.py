@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import nbformat
 import pytest
 
-from ldp_core import batch
+from companion.publish import batch
 from tests.browser import lab
 
 NOTEBOOK = "01_convergence"

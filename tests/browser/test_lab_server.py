@@ -14,7 +14,7 @@ import time
 import psutil
 import pytest
 
-from ldp_core import environment
+from companion.publish import environment
 from tests.browser import lab
 
 MAKE_LAB = ("make", "--no-print-directory", "lab", f"PYTHON={sys.executable}")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ldp_core import environment
+from companion.publish import environment
 
 FIGURES = Path(environment.ROOT) / "figures"
 PAGES = ("report.html", *sorted(f"notebooks/{path.name}" for path in (FIGURES / "notebooks").glob("*.html")))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ldp_core.data import DataError
+from companion.data import DataError
 from tests.data import writers
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import linalg
 
-from ldp_core.data import alignment
+from companion.data import alignment
 from tests.data import writers
 
 

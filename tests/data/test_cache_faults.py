@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ldp_core import files
-from ldp_core.data import mnist, recordings
+from companion import files
+from companion.data import mnist, recordings
 from tests.data import writers
 from tests.data.conftest import cached_files
 
@@ -118,7 +118,7 @@ def test_a_folder_in_the_place_of_the_cache_file(cached, tiny_recordings, caplog
 LIMITED = """
 import json, resource, signal, sys
 from pathlib import Path
-from ldp_core.data import mnist
+from companion.data import mnist
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (8192, resource.RLIM_INFINITY))

@@ -17,9 +17,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ldp_core.data import eeg, epochs, mnist, mushrooms, store
-from ldp_core.data.epochs import CHANNELS
-from ldp_core.data.mnist import File
+from companion.data import eeg, epochs, mnist, mushrooms, store
+from companion.data.epochs import CHANNELS
+from companion.data.mnist import File
 from tests.data import writers
 from tests.data.conftest import refused
 
@@ -278,7 +278,7 @@ def test_a_folder_without_any_file(tmp_path, cache):
 UNPRIVILEGED = """
 import os, sys
 from pathlib import Path
-from ldp_core.data import eeg, mushrooms, store
+from companion.data import eeg, mushrooms, store
 
 if os.geteuid() == 0:  # chmod does not stop root
     os.setuid(65534)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import io as matlab
 
-from ldp_core.data import DataError, eeg, recordings
+from companion.data import DataError, eeg, recordings
 from tests.data import writers
 from tests.data.conftest import cached_files, refused
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ldp_core.data import DataError, eeg, epochs
+from companion.data import DataError, eeg, epochs
 from tests.data import writers
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import signal
 
-from ldp_core.data import DataError, epochs
-from ldp_core.data.epochs import CHANNELS
+from companion.data import DataError, epochs
+from companion.data.epochs import CHANNELS
 from tests.data import writers
 
 

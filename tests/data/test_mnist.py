@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ldp_core.data import DataError, mnist, store
+from companion.data import DataError, mnist, store
 from tests.data import writers
 from tests.data.conftest import cached_files
 

@@ -10,8 +10,8 @@ import math
 import numpy as np
 import pytest
 
-from ldp_core.data import mushrooms, store
-from ldp_core.problems.onehot import OneHot
+from companion.data import mushrooms, store
+from companion.problems.onehot import OneHot
 
 
 @pytest.fixture

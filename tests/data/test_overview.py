@@ -1,4 +1,4 @@
-"""`python -m ldp_core.data`: one line for every data set, and an exit code that tells stand-ins from the real thing."""
+"""`python -m companion.data`: one line for every data set, and an exit code that tells stand-ins from the real thing."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from functools import partial
 
 import pytest
 
-from ldp_core.data import __main__ as command
-from ldp_core.data import eeg
+from companion.data import __main__ as command
+from companion.data import eeg
 
 
 @pytest.fixture(autouse=True)

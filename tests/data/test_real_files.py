@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from ldp_core.data import alignment, eeg, epochs, mnist, mushrooms, recordings
-from ldp_core.data.epochs import CHANNELS
+from companion.data import alignment, eeg, epochs, mnist, mushrooms, recordings
+from companion.data.epochs import CHANNELS
 
 
 def _below(real_data: Path, name: str) -> Path:

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from scipy import io
 
-from ldp_core.data import DataError, eeg, epochs, recordings
-from ldp_core.data.epochs import CHANNELS
+from companion.data import DataError, eeg, epochs, recordings
+from companion.data.epochs import CHANNELS
 from tests.data import writers
 from tests.data.conftest import cached_files
 
@@ -98,7 +98,7 @@ def test_moabb_is_not_imported_for_epochs_of_our_own_form(tmp_path):
     for subject in range(1, 10):
         epochs.write(tmp_path / "physionet" / f"S{subject:03d}.npz", writers.epochs(subject))
     script = (
-        "import sys; from ldp_core.data import eeg; eeg.load('physionet'); "
+        "import sys; from companion.data import eeg; eeg.load('physionet'); "
         "print(sorted({'moabb', 'mne', 'torch', 'scipy.signal'} & set(sys.modules)))"
     )
     settings = os.environ | {"LDP_DATA": str(tmp_path)}

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ldp_core.data import DataError, Provenance, store
+from companion.data import DataError, Provenance, store
 
 RECORD = Provenance("MNIST", "embedded", "the shipped file", "1998", "0" * 64, "CC BY-SA 3.0", "10,000 of 70,000 images")
 
@@ -34,14 +34,14 @@ def test_a_wrong_record_is_refused(field, value):
 
 
 def test_a_load_says_one_line_to_the_log(caplog):
-    with caplog.at_level(logging.INFO, "ldp_core.data"):
+    with caplog.at_level(logging.INFO, "companion.data"):
         store.announce(RECORD)
     assert [record.getMessage() for record in caplog.records] == [RECORD.line()]
     assert "\n" not in RECORD.line() and "embedded" in RECORD.line() and "the shipped file" in RECORD.line()
 
 
 def test_a_load_says_exactly_one_line_where_logging_is_not_set_up():
-    script = "from ldp_core.data import mushrooms; mushrooms.load()"
+    script = "from companion.data import mushrooms; mushrooms.load()"
     said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert said.stdout == ""
     assert said.stderr.count("\n") == 1 and said.stderr.startswith("data: Mushrooms (UCI): real, from the file that ships")

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from ldp_core.data import streams
+from companion.data import streams
 from ldp_core.randomness import Purpose, generator
 
 ROWS, TEST = 8124, 2000

@@ -10,8 +10,8 @@ import pytest
 from scipy import signal
 from sklearn.linear_model import LogisticRegression
 
-from ldp_core.data import alignment, synthetic_eeg
-from ldp_core.data.epochs import CHANNELS, Epochs
+from companion.data import alignment, synthetic_eeg
+from companion.data.epochs import CHANNELS, Epochs
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ldp_core.data import mnist, recordings
-from ldp_core.data.epochs import CHANNELS, Epochs
-from ldp_core.data.mnist import File
+from companion.data import mnist, recordings
+from companion.data.epochs import CHANNELS, Epochs
+from companion.data.mnist import File
 
 PHYSIONET = replace(recordings.PHYSIONET, trials=12, checked=False)  # two trials in each of six runs
 BNCI = replace(recordings.BNCI2014_001, trials=16)  # four trials in each of two runs of two sessions

@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from companion.data import mushrooms
+from companion.experiments import budget, budget_bounds, budget_cases, budget_verdicts
+from companion.experiments.params import ParameterError
 from ldp_core import quantizer
 from ldp_core.accountant import trajectory, worst
-from ldp_core.data import mushrooms
-from ldp_core.experiments import budget, budget_bounds, budget_cases, budget_verdicts
-from ldp_core.experiments.params import ParameterError
 
 DATA = mushrooms.load(quiet=True)
 SHA = DATA.provenance.sha256

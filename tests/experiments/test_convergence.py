@@ -4,10 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ldp_core.data import mushrooms
-from ldp_core.experiments import convergence, convergence_verdicts, rates, sweeps
-from ldp_core.experiments.params import AgentParams, ParameterError
-from ldp_core.problems.onehot import OneHot
+from companion.data import mushrooms
+from companion.experiments import convergence, convergence_verdicts, rates, sweeps
+from companion.experiments.params import AgentParams, ParameterError
+from companion.problems.onehot import OneHot
 
 
 @pytest.fixture(scope="module")

@@ -6,11 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ldp_core.data import epochs
-from ldp_core.data.store import DataError
-from ldp_core.experiments import eeg, eeg_central, eeg_training, eeg_trials, eeg_verdicts
-from ldp_core.experiments.params import ParameterError
-from ldp_core.figures import eeg as figures
+from companion.data import epochs
+from companion.data.store import DataError
+from companion.experiments import eeg, eeg_central, eeg_training, eeg_trials, eeg_verdicts
+from companion.experiments.params import ParameterError
+from companion.figures import eeg as figures
 
 SUBJECTS = [1, 2, 3, 4, 5, 6]
 SMALL = {"subjects": SUBJECTS, "iterations": 6, "evaluate_every": 3, "samples": 6, "seeds": 1}

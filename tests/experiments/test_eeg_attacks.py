@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ldp_core.data import eeg, synthetic_eeg
-from ldp_core.data.eeg import Recordings
-from ldp_core.experiments import eeg_attacks, eeg_budget, eeg_identity, eeg_identity_verdicts, eeg_overheard
-from ldp_core.experiments.params import ParameterError
+from companion.data import eeg, synthetic_eeg
+from companion.data.eeg import Recordings
+from companion.experiments import eeg_attacks, eeg_budget, eeg_identity, eeg_identity_verdicts, eeg_overheard
+from companion.experiments.params import ParameterError
 
 PEOPLE = (1, 2, 3, 4, 5)
 PARAMS = eeg_overheard.Params(
@@ -266,7 +266,7 @@ def test_an_attack_that_fails_without_defence_proves_nothing_about_one():
 
 
 def test_figures_show_every_defence_chance_and_the_papers_rates():
-    from ldp_core import figures
+    from companion import figures
 
     everybody = {"D_PSGD": 0.9, "unquantised": 0.9, "quantised": 0.2, "random_start": 0.1, "dithered": 0.1}
     seen, rates = summary(**everybody), identified(raw=0.95, **everybody)
@@ -295,7 +295,7 @@ def test_turning_wide_features_onto_their_axes_changes_no_probability():
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    from ldp_core.attacks.identity import INVERSE_PENALTY
+    from companion.attacks.identity import INVERSE_PENALTY
 
     random = np.random.default_rng(0)
     x, who = random.normal(size=(30, 200)), np.arange(30) % 3

@@ -4,13 +4,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ldp_core import figures, optimizer
+from companion import figures
+from companion.data import mnist as images
+from companion.experiments import mnist, mnist_budget, mnist_verdicts
+from companion.experiments.params import ParameterError
+from companion.figures import mnist as mnist_figures
+from companion.problems import neural
+from ldp_core import optimizer
 from ldp_core.accountant import trajectory
-from ldp_core.data import mnist as images
-from ldp_core.experiments import mnist, mnist_budget, mnist_verdicts
-from ldp_core.experiments.params import ParameterError
-from ldp_core.figures import mnist as mnist_figures
-from ldp_core.problems import neural
 from ldp_core.quantizer import NotFinite
 
 TINY = {"iterations": 4, "samples": 3, "evaluate_every": 2, "test": 10, "final_test": 20}
@@ -68,7 +69,7 @@ def test_a_training_in_parts_ends_in_the_same_bits(data, monkeypatch, tmp_path):
     assert mnist.cuts(setting) == [0, 6]
     monkeypatch.setattr(mnist, "PART", 5 * 3 * 6**2 / 2 / 3)
     assert mnist.cuts(setting) == [0, 3, 5, 6] and mnist.cuts(setting.at(history_sample=2)) == [0, 6]
-    monkeypatch.setattr("ldp_core.runs.execute.cores", lambda: 1)  # in this process, which has the smaller parts
+    monkeypatch.setattr("companion.runs.execute.cores", lambda: 1)  # in this process, which has the smaller parts
     for result, found in zip(whole, mnist._trained(jobs, data, "in parts"), strict=True):
         assert result.keys() == found.keys() and all(np.array_equal(result[name], found[name]) for name in result)
 

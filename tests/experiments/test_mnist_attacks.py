@@ -8,17 +8,17 @@ import pandas as pd
 import pytest
 import torch
 
-from ldp_core import claims
-from ldp_core.attacks import matching
-from ldp_core.data import mnist
-from ldp_core.experiments import mnist_attack_shards as shards
-from ldp_core.experiments import mnist_attack_verdicts, mnist_attacks
-from ldp_core.experiments import mnist_messages as messages
-from ldp_core.experiments.params import ParameterError
-from ldp_core.figures import mnist_attacks as figures
-from ldp_core.problems import parameters
-from ldp_core.problems.cnn import CNN
-from ldp_core.problems.lenet import LeNet
+from companion import claims
+from companion.attacks import matching
+from companion.data import mnist
+from companion.experiments import mnist_attack_shards as shards
+from companion.experiments import mnist_attack_verdicts, mnist_attacks
+from companion.experiments import mnist_messages as messages
+from companion.experiments.params import ParameterError
+from companion.figures import mnist_attacks as figures
+from companion.problems import parameters
+from companion.problems.cnn import CNN
+from companion.problems.lenet import LeNet
 
 PARAMS = mnist_attacks.Params()
 AGENTS = mnist_attacks._agents(PARAMS)

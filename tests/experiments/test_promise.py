@@ -6,11 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from companion.data import mushrooms
+from companion.experiments import promise, promise_verdicts
+from companion.experiments.params import ParameterError
 from ldp_core import triangular
 from ldp_core.accountant.dithered import certify_dithered
-from ldp_core.data import mushrooms
-from ldp_core.experiments import promise, promise_verdicts
-from ldp_core.experiments.params import ParameterError
 
 SMALL = promise.Params(promise_runs=2, promise_iterations=30, promise_warm_up=50, promise_targets=(0.25,), test=100,
                        audit_iterations=5, promise_audit_samples=2000)  # fmt: skip

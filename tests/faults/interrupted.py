@@ -20,9 +20,11 @@ import matplotlib as mpl
 import nbformat
 import psutil
 
-from ldp_core import batch, figures, network, runs
-from ldp_core.experiments import convergence, convergence_verdicts, rates, sweeps  # noqa: F401
-from ldp_core.runs import fingerprint
+from companion import figures, runs
+from companion.experiments import convergence, convergence_verdicts, rates, sweeps  # noqa: F401
+from companion.publish import batch
+from companion.runs import fingerprint
+from ldp_core import network
 
 NOTEBOOK = "01_convergence"
 LEFT_OUT = ("figures.rates(", "figures.limits(", "figures.explore(", "figures.quantiser(", "figures.fig1(")  # mere drawing

@@ -16,8 +16,8 @@ import pytest
 from papermill.iorw import load_notebook_node
 from papermill.parameterize import parameterize_notebook
 
-from ldp_core import __main__ as command
-from ldp_core import batch, environment
+from companion import __main__ as command
+from companion.publish import batch, environment
 
 ROOT = Path(environment.ROOT)
 NOTEBOOKS = {path.stem[:2]: path for path in batch.notebooks()}

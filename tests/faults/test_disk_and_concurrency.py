@@ -6,7 +6,7 @@ from pathlib import Path
 
 import nbformat
 
-from ldp_core import environment
+from companion.publish import environment
 
 ROOT = Path(environment.ROOT)
 PARAMETERS = 'profile: str = ""\noutput: str = ""\nseed: int = 0\n'

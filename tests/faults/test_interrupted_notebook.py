@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from ldp_core import environment
+from companion.publish import environment
 from tests.faults.interrupted import STAGES
 
 ROOT = Path(environment.ROOT)

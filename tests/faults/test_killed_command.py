@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 
-from ldp_core import environment
+from companion.publish import environment
 
 ROOT = Path(environment.ROOT)
 STAGES = (1, 8)  # shards kept when all processes are killed; `test_interrupted_notebook` kills what computes them more often
@@ -18,7 +18,7 @@ CHANGING = {"runs.json", "report.html", "report.md"}  # they say how long it too
 
 
 def start(output: Path, cache: Path) -> subprocess.Popen:
-    command = [sys.executable, "-m", "ldp_core", "figures", "--profile", "smoke", "--nb", "01", "--output", str(output)]
+    command = [sys.executable, "-m", "companion", "figures", "--profile", "smoke", "--nb", "01", "--output", str(output)]
     settings = {**os.environ, "LDP_CACHE": str(cache)}
     with output.with_name("said").open("w") as said:
         return subprocess.Popen(command, cwd=ROOT, env=settings, stdout=said, stderr=subprocess.STDOUT)

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from ldp_core.problems import parameters
-from ldp_core.problems.cnn import ACTIVATIONS, CNN
+from companion.problems import parameters
+from companion.problems.cnn import ACTIVATIONS, CNN
 
 
 def loaded(activation, seed=1):

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ldp_core.data import mushrooms
-from ldp_core.problems import constants
-from ldp_core.problems.constants import GradientConstants
-from ldp_core.problems.logistic import Logistic
-from ldp_core.problems.onehot import NORMALISATIONS, OneHot
+from companion.data import mushrooms
+from companion.problems import constants
+from companion.problems.constants import GradientConstants
+from companion.problems.logistic import Logistic
+from companion.problems.onehot import NORMALISATIONS, OneHot
 
 
 def table(normalise, rows=30, seed=0):

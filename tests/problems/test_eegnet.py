@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from ldp_core.problems import parameters
-from ldp_core.problems.eegnet import EEGNet, moments
-from ldp_core.problems.eegnet_fast import Loss
-from ldp_core.problems.eegnet_history import EEGHistory, initial_state
-from ldp_core.problems.neural import FullHistory
+from companion.problems import parameters
+from companion.problems.eegnet import EEGNet, moments
+from companion.problems.eegnet_fast import Loss
+from companion.problems.eegnet_history import EEGHistory, initial_state
+from companion.problems.neural import FullHistory
 from tests.reference.eegnet_plain import PlainEEGNet
 
 SHAPES = [(22, 250, 125.0), (5, 77, 40.0), (3, 64, 33.0), (4, 65, 250.0)]  # the last filter is longer than the trial

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from ldp_core.problems import parameters
-from ldp_core.problems.lenet import LeNet
+from companion.problems import parameters
+from companion.problems.lenet import LeNet
 
 
 @pytest.mark.parametrize(("channels", "side", "classes", "features"), [(1, 28, 10, 588), (3, 32, 100, 768), (1, 30, 2, 768)])

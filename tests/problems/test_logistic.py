@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from companion.data import mushrooms, streams
+from companion.problems import logistic
+from companion.problems.logistic import Logistic
+from companion.problems.onehot import OneHot
 from ldp_core import engine, network, optimizer
-from ldp_core.data import mushrooms, streams
-from ldp_core.problems import logistic
-from ldp_core.problems.logistic import Logistic
-from ldp_core.problems.onehot import OneHot
 from tests.reference import algorithm1
 
 

@@ -7,10 +7,10 @@ import pytest
 import torch
 from torch import nn
 
+from companion.problems import parameters
+from companion.problems.cnn import CNN, TrainingCNN
+from companion.problems.neural import FullHistory, SampledHistory, cross_entropy
 from ldp_core import network, optimizer
-from ldp_core.problems import parameters
-from ldp_core.problems.cnn import CNN, TrainingCNN
-from ldp_core.problems.neural import FullHistory, SampledHistory, cross_entropy
 from ldp_core.randomness import Purpose, generator
 from tests.reference import neural_history as reference
 

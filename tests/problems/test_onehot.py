@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ldp_core.problems import onehot
-from ldp_core.problems.onehot import OneHot
+from companion.problems import onehot
+from companion.problems.onehot import OneHot
 
 
 def table(seed):

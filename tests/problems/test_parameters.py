@@ -6,8 +6,8 @@ import torch
 from scipy import stats
 from torch import nn
 
-from ldp_core.problems import parameters
-from ldp_core.problems.cnn import CNN
+from companion.problems import parameters
+from companion.problems.cnn import CNN
 
 FALSE_ALARM = 1e-6  # of each statistical test below, were its seed drawn at random
 

@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import nn
 
-from ldp_core.problems import parameters
-from ldp_core.problems.cnn import ACTIVATIONS, CNN, TrainingCNN
-from ldp_core.problems.winners import PooledConvolution
+from companion.problems import parameters
+from companion.problems.cnn import ACTIVATIONS, CNN, TrainingCNN
+from companion.problems.winners import PooledConvolution
 
 
 def plain(images, weight, bias):

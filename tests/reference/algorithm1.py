@@ -1,6 +1,6 @@
 """Algorithm 1, written out as the paper prints it: one run, one agent after the other, one sample after the other.
 
-Slow on purpose. It shares no code with ldp_core; it is what ldp_core is compared with.
+Slow on purpose. It shares no code with the project; it is what the project is compared with.
 """
 
 import math

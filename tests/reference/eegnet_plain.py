@@ -1,6 +1,6 @@
 """EEGNet layer by layer, in the order of Table 2 of Lawhern et al. (2018) and with torch's own layers.
 
-It shares no code with ldp_core; it is what ldp_core is compared with. Its layers have the names of ldp_core's, so that one
+It shares no code with the project; it is what the project is compared with. Its layers have the names of ours, so that one
 state can be loaded into both.
 """
 

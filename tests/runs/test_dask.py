@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ldp_core import environment, runs
+from companion import runs
+from companion.publish import environment
 from tests.runs import workload
 
 ROOT = Path(environment.ROOT)
@@ -68,7 +69,7 @@ def test_same_results_on_a_cluster_that_loses_a_worker(cluster, tmp_path):
 
 def test_no_scheduler_is_one_sentence(tmp_path, monkeypatch):
     monkeypatch.setenv("SCHEDULER", "tcp://127.0.0.1:9")
-    monkeypatch.setattr("ldp_core.runs.execute.CONNECT_SECONDS", 2)
+    monkeypatch.setattr("companion.runs.execute.CONNECT_SECONDS", 2)
     with pytest.raises(runs.ShardError, match=r"SCHEDULER = 'tcp://127\.0\.0\.1:9': no Dask scheduler answers there"):
         runs.run(workload.compute, [{"seed": 0, "size": 1}], store=runs.ResultStore(tmp_path))
 

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from ldp_core.runs import fingerprint
+from companion.runs import fingerprint
 
 FILES = {
     "__init__.py": '"""A package."""\n',
@@ -26,7 +26,7 @@ def toy(tmp_path, monkeypatch):
     for name, text in FILES.items():
         (folder / name).write_text(text)
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(fingerprint, "PACKAGE", "toy")
+    monkeypatch.setattr(fingerprint, "PACKAGES", ("toy",))
 
     def edited(name="", old="", new=""):
         if name:
@@ -79,11 +79,11 @@ def test_versions_of_other_packages_count(toy, monkeypatch):
 
 
 def test_the_experiments_depend_on_the_core_and_not_on_the_figures():
-    reached = fingerprint.closure("ldp_core.experiments.convergence")
+    reached = fingerprint.closure("companion.experiments.convergence")
     assert {
         "ldp_core.optimizer",
         "ldp_core.quantizer",
-        "ldp_core.problems.logistic_kernels",
-        "ldp_core.data.streams",
+        "companion.problems.logistic_kernels",
+        "companion.data.streams",
     } <= reached
-    assert not {"ldp_core.figures", "ldp_core.batch"} & reached
+    assert not {"companion.figures", "companion.publish.batch"} & reached

@@ -12,8 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ldp_core import environment, runs
-from ldp_core.runs import execute
+from companion import runs
+from companion.publish import environment
+from companion.runs import execute
 from tests.runs import workload
 
 ROOT = Path(environment.ROOT)
@@ -104,7 +105,7 @@ def test_a_worker_that_is_replaced_is_not_worth_a_word_with_a_path_in_it():
 
     words = "A worker stopped while some jobs were given to the executor."
     assert words[:30] in Path(process_executor.__file__).read_text()
-    code = f"import warnings; import ldp_core.runs; warnings.warn({words + ' More.'!r}); warnings.warn('other')"
+    code = f"import warnings; import companion.runs; warnings.warn({words + ' More.'!r}); warnings.warn('other')"
     said = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stderr
     assert "other" in said and "worker" not in said
 

@@ -55,7 +55,7 @@ def threads(shard: int) -> dict:
 
 def main(folder: str, shards: int, pause: float, workers: int) -> None:
     """Run all shards and write one artefact from their results."""
-    from ldp_core import files, runs
+    from companion import files, runs
     from tests.runs import workload  # not __main__, which has no name that a worker knows
 
     results = runs.run(

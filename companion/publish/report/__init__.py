@@ -10,12 +10,12 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
-from ldp_core import files
+from companion import files
 
 
 def build(folder: Path, root: Path) -> list[Path]:
     """Write the report of a folder of figures, and return the files written."""
-    from ldp_core.report import gather, markdown, notebooks, page
+    from companion.publish.report import gather, markdown, notebooks, page
 
     found = gather.gather(folder, root)
     written = [notebooks.write(path, found) for path in found.executed]

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import nbformat
 
-from ldp_core import claims
-from ldp_core.report import provenance
+from companion import claims
+from companion.publish.report import provenance
 
 PAPER_FIGURES = {  # the paper's captions, and the notebook that redraws each
     "fig1": ("Topology structure of the directed graph", "01"),

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from ldp_core.claims import VERDICTS, Claim
-from ldp_core.report.gather import PAPER_FIGURES, Figure, Found
-from ldp_core.report.page import TITLE, duration, provenance_rows
+from companion.claims import VERDICTS, Claim
+from companion.publish.report.gather import PAPER_FIGURES, Figure, Found
+from companion.publish.report.page import TITLE, duration, provenance_rows
 
 
 def render(found: Found) -> str:

@@ -8,7 +8,7 @@ import re
 
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 
-from ldp_core.report import mathml
+from companion.publish.report import mathml
 
 VERDICT_CLASSES = {"holds": "yes", "holds if": "if", "does not hold": "no", "cannot be checked": "open"}
 VERDICT_SIGNS = {"holds": "✓", "holds if": "◐", "does not hold": "✗", "cannot be checked": "?"}

@@ -12,8 +12,8 @@ from nbconvert.exporters import HTMLExporter
 from nbconvert.filters.markdown_mistune import MarkdownWithMath
 from pygments.formatters import HtmlFormatter
 
-from ldp_core import files
-from ldp_core.report import gather, markup, pictures
+from companion import files
+from companion.publish.report import gather, markup, pictures
 
 WIDTH = 1100  # of a picture, in pixels
 STYLE = """

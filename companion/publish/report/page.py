@@ -6,9 +6,9 @@ import re
 from collections.abc import Sequence
 from html import escape
 
-from ldp_core.claims import Claim
-from ldp_core.report import markup, pictures
-from ldp_core.report.gather import PAPER_FIGURES, Figure, Found, Notebook
+from companion.claims import Claim
+from companion.publish.report import markup, pictures
+from companion.publish.report.gather import PAPER_FIGURES, Figure, Found, Notebook
 
 TITLE = "Local differential privacy via dynamic quantization: what holds"
 PICTURE_BYTES = 2_150_000  # of base64, so that the page stays below 2.5 MB

@@ -12,8 +12,8 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from ldp_core import files
-from ldp_core.runs.execute import cores
+from companion import files
+from companion.runs.execute import cores
 
 NAME = "runs.json"
 MADE_BY_RUNS = (":!figures", ":!README.md")  # what a run itself writes does not make the tree a changed one
