@@ -201,6 +201,7 @@ def _synthetic(subjects: tuple[int, ...], seed: int) -> Recordings:
     from companion.data import synthetic_eeg
 
     found = synthetic_eeg.generate(seed, subjects)
+    synthetic_eeg.check(seed, subjects, found)
     provenance = Provenance(
         name="synthetic motor imagery",
         kind="synthetic",

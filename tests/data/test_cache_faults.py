@@ -21,7 +21,7 @@ from tests.data.conftest import cached_files
 KILLED_WRITER = """
 import sys, time
 from pathlib import Path
-from ldp_core import files
+from companion import files
 
 def fill(file):
     file.write(Path(sys.argv[2]).read_bytes()[:5000])

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import os
+import subprocess
+import sys
 import warnings
 
 import mne
@@ -10,8 +14,9 @@ import pytest
 from scipy import signal
 from sklearn.linear_model import LogisticRegression
 
-from companion.data import alignment, synthetic_eeg
+from companion.data import DataError, alignment, eeg, exact, head, synthetic_eeg
 from companion.data.epochs import CHANNELS, Epochs
+from ldp_core.randomness import Purpose, generator
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -45,6 +50,66 @@ def _across_subjects(people: list[Epochs]) -> np.ndarray:
     return np.array(accuracies)
 
 
+SIMD = np.show_config(mode="dicts")["SIMD Extensions"].get("found", [])  # beyond numpy's baseline
+MACHINES = {
+    "SSE": {"OPENBLAS_CORETYPE": "Nehalem", "NPY_DISABLE_CPU_FEATURES": " ".join(SIMD)},
+    "AVX2": {"OPENBLAS_CORETYPE": "Haswell", "NPY_DISABLE_CPU_FEATURES": " ".join(SIMD[1:])},
+    "AVX-512": {"OPENBLAS_CORETYPE": "SkylakeX"},
+    "one thread": {"OPENBLAS_NUM_THREADS": "1"},
+}
+
+
+def test_the_bytes_are_the_known_ones(people):
+    assert tuple(person.digest() for person in people) == synthetic_eeg.SHA256
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_another_machine_makes_the_same_bytes(machine):
+    if machine == "AVX-512" and not any(name.startswith(("AVX512", "X86_V4")) for name in SIMD):
+        pytest.skip("this processor has no AVX-512")
+    script = "from companion.data import synthetic_eeg; print(synthetic_eeg.generate(0, [2])[0].digest())"
+    said = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", script],
+        env=os.environ | MACHINES[machine], capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert said.stdout.strip() == synthetic_eeg.SHA256[1]
+
+
+def test_other_bytes_are_refused_in_one_sentence(monkeypatch):
+    monkeypatch.setattr(synthetic_eeg, "SHA256", ("0" * 64,))
+    with pytest.raises(DataError, match=r"V01: made-up trials have SHA-256 .* here, 000000000000"):
+        eeg.load("synthetic", [1])
+    assert eeg.load("synthetic", [1], seed=1).subjects  # only the default data set has known bytes
+
+
+def test_products_of_whole_numbers_are_exact_or_refused():
+    """A float64 product of numbers that need 52 bits against the same sum in Python's whole numbers."""
+    a, b = (exact.bell(generator(0, Purpose.SYNTHETIC, run), 40, 40) * 2**13 for run in (1, 2))
+    whole = a.astype(int).astype(object) @ b.astype(int).astype(object)
+    assert (exact.product(a, b) == whole).all()
+    with pytest.raises(ValueError, match=r"sums up to .* must stay below 2\*\*53 to be exact"):
+        exact.product(a * 2**5, b * 2**5)
+
+
+def test_no_cosine_is_near_enough_to_a_half_to_round_otherwise():
+    """The tables are rounded; a library would have to be wrong by 1e-8 to change one of them."""
+    angles = 2 * math.pi * np.arange(synthetic_eeg.PERIOD) / synthetic_eeg.PERIOD
+    values = 2**12 * np.concatenate([np.cos(angles), np.sin(angles)])
+    assert np.abs(values - np.floor(values) - 0.5).min() > 1e-8 * 2**12
+
+
+def test_bells_and_exponentials_are_what_they_say():
+    """100,000 draws: mean and variance within 5 standard errors, wrong once in 10^6 at another seed."""
+    drawn = exact.normal(generator(0, Purpose.SYNTHETIC), 2.0, 100_000)
+    assert abs(drawn.mean()) < 5 * 2.0 / math.sqrt(100_000)
+    assert abs(drawn.var() / 4.0 - 1.0) < 5 * math.sqrt(2.0 / 100_000)
+    even = exact.uniform(generator(0, Purpose.SYNTHETIC), 2.0, 5.0, 100_000)
+    assert even.min() >= 2.0 and even.max() < 5.0
+    assert abs(even.mean() - 3.5) < 5 * 3.0 / math.sqrt(12 * 100_000)
+    x = np.linspace(-8.0, 2.0, 50)
+    assert (np.abs(exact.exp(x) / np.exp(x) - 1.0) <= x * x / 2000 + 1e-12).all()
+
+
 def test_shape_and_balance(people):
     assert len(people) == 9
     for person in people:
@@ -64,24 +129,35 @@ def test_the_same_seed_gives_the_same_bytes_and_subjects_do_not_depend_on_each_o
 
 
 def test_the_lead_field_is_mne_s():
+    """The shells are kept to six digits, so the potentials agree to five."""
     random = np.random.default_rng(0)
-    electrodes, radius = synthetic_eeg._electrodes(), 0.09
+    electrodes, radius = head.electrodes(), 0.09
     places = random.normal(size=(30, 3))
     places *= random.uniform(0.2, 0.85, (30, 1)) / np.linalg.norm(places, axis=1, keepdims=True)
     directions = random.normal(size=(30, 3))
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
     info = mne.create_info(list(CHANNELS), 250.0, "eeg")
-    info.set_montage(mne.channels.make_dig_montage(dict(zip(CHANNELS, electrodes * radius, strict=True)), coord_frame="head"))
-    head = mne.make_sphere_model((0.0, 0.0, 0.0), radius, verbose="ERROR")
+    where = dict(zip(CHANNELS, electrodes * radius, strict=True))
+    info.set_montage(mne.channels.make_dig_montage(where, coord_frame="head"))
+    sphere = mne.make_sphere_model((0.0, 0.0, 0.0), radius, verbose="ERROR")
     dipoles = {"rr": places * radius, "nn": directions}
-    sources = mne.setup_volume_source_space(pos=dipoles, sphere=head, sphere_units="m", verbose="ERROR")
-    forward = mne.make_forward_solution(info, None, sources, head, meg=False, mindist=0.0, verbose="ERROR")
+    sources = mne.setup_volume_source_space(pos=dipoles, sphere=sphere, sphere_units="m", verbose="ERROR")
+    forward = mne.make_forward_solution(info, None, sources, sphere, meg=False, mindist=0.0, verbose="ERROR")
     theirs = np.einsum("epk,pk->ep", forward["sol"]["data"].reshape(22, 30, 3), directions)
-    np.testing.assert_allclose(synthetic_eeg.lead_field(electrodes, places, directions, radius), theirs, rtol=1e-9)
+    ours = head.lead_field(electrodes, places, directions) / radius**2
+    assert np.abs(ours - theirs).max() < 1e-5 * np.abs(theirs).max()
+
+
+def test_electrodes_are_mne_s_to_the_thousandth():
+    montage = mne.channels.make_standard_montage("colin27_1005").get_positions()["ch_pos"]
+    middle = np.mean([montage[name] for name in ("T7", "T8", "Fpz", "Oz")], axis=0)
+    theirs = np.array([montage[name] for name in CHANNELS]) - middle
+    theirs /= np.linalg.norm(theirs, axis=1, keepdims=True)
+    assert np.abs(np.array(head.ELECTRODES) / 1000 - theirs).max() <= 0.0005
 
 
 def test_electrodes_lie_where_their_names_say():
-    where = dict(zip(CHANNELS, synthetic_eeg._electrodes(), strict=True))
+    where = dict(zip(CHANNELS, head.electrodes(), strict=True))
     assert where["C3"][0] < -0.3 < 0.3 < where["C4"][0]  # left, right
     assert where["Fz"][1] > 0.3 > -0.3 > where["POz"][1]  # front, back
     assert where["Cz"][2] > 0.9  # top
