@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from companion.data import epochs, recordings, store
 from companion.data.epochs import Epochs
-from companion.data.recordings import BNCI2014_001, PHYSIONET, Dataset
+from companion.data.recordings import BNCI2014_001, PHYSIONET, Dataset, Recorded
 from companion.data.store import DataError, Provenance
 from ldp_core.randomness import word
 
@@ -214,19 +215,38 @@ def _synthetic(subjects: tuple[int, ...], seed: int) -> Recordings:
     return Recordings(subjects, tuple(found), provenance)
 
 
-def _recordings(dataset: Dataset, subjects: tuple[int, ...], found: list[Epochs], source: str) -> Recordings:
+def _recordings(dataset: Dataset, subjects: tuple[int, ...], found: list, source: str) -> Recordings:
     """Return real recordings with their provenance, which says what part of the data set they are."""
-    part = _who(subjects, dataset.people)
-    trials = sum(map(len, found))
-    if trials != dataset.trials * len(found):
-        start, stop = found[0].window
-        part += f", {trials} of {dataset.trials * len(found)} trials, {start:g} to {stop:g} s after the cue"
+    part = ", ".join([_who(subjects, dataset.people), *_unusual(dataset, found)])
     provenance = Provenance(dataset.title, "real", source, dataset.version, _fingerprint(found), dataset.licence, part)
     return Recordings(subjects, tuple(found), provenance)
 
 
+def _unusual(dataset: Dataset, found: Sequence[Epochs]) -> list[str]:
+    """Return in words whose trials are not as many as published, and who was resampled."""
+    published = dataset.trials * len(found)
+    if dataset.alike and sum(map(len, found)) != published:
+        start, stop = found[0].window
+        part = f"{sum(map(len, found))} of {published} trials"
+        return [f"{part}, {start:g} to {stop:g} s after the cue"]
+    odd = [one for one in found if len(one) != dataset.trials]
+    slow = [one for one in found if isinstance(one, Recorded) and one.recorded_fs != one.fs]
+    notes = _grouped(odd, lambda one: f"with {len(one)} trials instead of {dataset.trials}")
+    return notes + _grouped(slow, lambda one: f"resampled from {one.recorded_fs:g} Hz")
+
+
+def _grouped(people: Sequence[Epochs], words: Callable[[Any], str]) -> list[str]:
+    """Return the names of people, and behind them what is said of all of these alike."""
+    said: dict[str, list[str]] = {}
+    for one in people:
+        said.setdefault(words(one), []).append(one.subject)
+    return [f"{', '.join(names)} {text}" for text, names in said.items()]
+
+
 def _fingerprint(found: Sequence[Epochs]) -> str:
-    return store.sha256("\n".join(subject.digest() for subject in found).encode())
+    """Return one SHA-256 of all: of their content, or of the recordings they are computed from."""
+    names = (one.source if isinstance(one, Recorded) else one.digest() for one in found)
+    return store.sha256("\n".join(names).encode())
 
 
 def _who(subjects: tuple[int, ...], people: int | None = None) -> str:

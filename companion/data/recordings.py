@@ -17,6 +17,7 @@ import contextlib
 import importlib.util
 import json
 import logging
+import math
 import os
 import warnings
 import zlib
@@ -42,8 +43,10 @@ MICROVOLTS = 1e6  # in one volt
 class Dataset:
     """What is published about a data set, and where its files are.
 
-    `runs` are the numbers of the runs in the order in which moabb counts them. `checked` says whether published SHA-256 sums
-    exist for the files; without them only their structure can be checked.
+    `runs` are the numbers of the runs in the order in which moabb counts them. `alike` says whether
+    everybody has `trials` trials at `fs`; if not, whoever was sampled at another rate is resampled.
+    `checked` says whether published SHA-256 sums exist for the files; without them only their
+    structure can be checked.
     """
 
     key: str
@@ -59,6 +62,7 @@ class Dataset:
     trials: int
     version: str
     licence: str
+    alike: bool
     checked: bool
 
     def name(self, subject: int) -> str:
@@ -84,6 +88,7 @@ BNCI2014_001 = Dataset(
     trials=576,
     version="001-2014",
     licence="CC BY-ND 4.0",
+    alike=True,
     checked=False,
 )
 PHYSIONET = Dataset(
@@ -100,8 +105,20 @@ PHYSIONET = Dataset(
     trials=90,
     version="EEGMMIDB 1.0.0",
     licence="ODC-By 1.0",
+    alike=False,  # S104 has 87 trials; S088, S092 and S100 were sampled at 128 Hz
     checked=True,
 )
+
+
+@dataclass(frozen=True, eq=False)
+class Recorded(Epochs):
+    """Trials computed from recordings, and named by these: their own last bits are the machine's.
+
+    `source` is the SHA-256 of the recordings and the recipe, `recorded_fs` the rate before resampling.
+    """
+
+    source: str = ""
+    recorded_fs: float = math.nan
 
 
 def missing(dataset: Dataset, subjects: Sequence[int], raw: Path) -> list[str]:
@@ -109,7 +126,7 @@ def missing(dataset: Dataset, subjects: Sequence[int], raw: Path) -> list[str]:
     return [name for subject in subjects for name in dataset.files(subject) if not store.exists(raw / name)]
 
 
-def load(dataset: Dataset, subject: int, raw: Path) -> Epochs:
+def load(dataset: Dataset, subject: int, raw: Path) -> Recorded:
     """Return one subject's trials, band-passed and cut as in the paper, from the recordings below a folder.
 
     The first time moabb reads them; later they come from the cache, if the recordings are still the same. Raises DataError
@@ -118,23 +135,33 @@ def load(dataset: Dataset, subject: int, raw: Path) -> Epochs:
     source = _check_files(dataset, subject, raw)
     found = cached(dataset, subject, source)
     if found is None:
-        found = _by_moabb(dataset, subject, raw)
-        store.write_cache(cache_path(dataset, subject), epochs.filler(found, source=source))
+        found = _by_moabb(dataset, subject, raw, source)
+        texts = {"source": source, "recorded_fs": repr(found.recorded_fs)}
+        store.write_cache(cache_path(dataset, subject), epochs.filler(found, **texts))
     return found
 
 
-def cached(dataset: Dataset, subject: int, source: str | None = None) -> Epochs | None:
+def cached(dataset: Dataset, subject: int, source: str | None = None) -> Recorded | None:
     """Return one subject's trials from the cache, if they are there, whole, and made from the given recordings."""
     path = cache_path(dataset, subject)
     try:
         if not store.exists(path):
             return None
-        found, texts = epochs.read_with_texts(path)
+        found = _recorded(path, *epochs.read_with_texts(path))
         _check_epochs(dataset, found, path)
     except DataError as error:
         store.forget(error)
         return None
-    return found if source in (None, texts.get("source")) else None
+    return found if source in (None, found.source) else None
+
+
+def _recorded(path: Path, found: Epochs, texts: Mapping[str, str]) -> Recorded:
+    """Return trials from the cache with what is stored beside them."""
+    try:
+        fs = float(texts["recorded_fs"])
+        return Recorded(**vars(found), source=texts["source"], recorded_fs=fs)
+    except (KeyError, ValueError):
+        raise DataError(path, "does not say which recordings it was made from") from None
 
 
 def download(dataset: Dataset, subject: int) -> Path:
@@ -158,62 +185,83 @@ def download(dataset: Dataset, subject: int) -> Path:
 
 def cache_path(dataset: Dataset, subject: int) -> Path:
     """Return where a subject's trials are kept; another band, window, electrode or version of moabb is another place."""
-    settings = (dataset.checked, dataset.trials, BAND, WINDOW, CHANNELS, metadata.version("moabb"), metadata.version("mne"))
-    key = store.sha256(json.dumps(settings).encode())[:16]
-    return store.cache_folder() / "eeg" / dataset.key / key / f"{dataset.name(subject)}.npz"
+    place = store.cache_folder() / "eeg" / dataset.key / _recipe(dataset)[:16]
+    return place / f"{dataset.name(subject)}.npz"
 
 
-def _by_moabb(dataset: Dataset, subject: int, raw: Path) -> Epochs:
-    """Return one subject's trials as moabb reads them."""
+def _recipe(dataset: Dataset) -> str:
+    """Return the SHA-256 of all that decides what is made of recordings."""
+    versions = metadata.version("moabb"), metadata.version("mne")
+    settings = (dataset.checked, dataset.trials, dataset.fs, BAND, WINDOW, CHANNELS, *versions)
+    return store.sha256(json.dumps(settings).encode())
+
+
+def _by_moabb(dataset: Dataset, subject: int, raw: Path, source: str) -> Recorded:
+    """Return one subject's trials as moabb reads them, at the rate of the data set."""
+    path = raw / dataset.files(subject)[0]
     try:
         with _moabb(raw) as (datasets, paradigms):
-            paradigm = paradigms.MotorImagery(
-                events=list(dataset.classes),
-                n_classes=len(dataset.classes),
-                fmin=BAND[0],
-                fmax=BAND[1],
-                tmin=WINDOW[0],
-                tmax=WINDOW[1],
-                channels=list(CHANNELS),
-            )
-            instance = getattr(datasets, dataset.moabb_class)()
-            trials, labels, table = paradigm.get_data(instance, subjects=[subject], return_epochs=True)
-            signal, fs, names = trials.get_data(copy=False), trials.info["sfreq"], tuple(trials.ch_names)
+            instance, cut = getattr(datasets, dataset.moabb_class)(), _paradigm(dataset, paradigms)
+            found = cut.get_data(instance, subjects=[subject], return_epochs=True)
+            recorded_fs = found[0].info["sfreq"]
+            if recorded_fs != dataset.fs and not dataset.alike:
+                found[0].resample(dataset.fs)
     except Exception as error:  # moabb, mne and scipy raise almost anything on a damaged recording
-        place = raw / dataset.files(subject)[0]
-        raise DataError(place.parent, f"{dataset.name(subject)} cannot be read by moabb ({store.reason(error)})") from None
+        problem = f"{dataset.name(subject)} cannot be read by moabb ({store.reason(error)})"
+        raise DataError(path.parent, problem) from None
+    if set(found[0].ch_names) != set(CHANNELS):
+        names = ", ".join(found[0].ch_names)
+        raise DataError(path, f"has the channels {names}, wanted are {', '.join(CHANNELS)}")
+    try:
+        fields = _sorted(dataset, subject, *found)
+        trials = Recorded(**fields, source=source, recorded_fs=recorded_fs)
+    except ValueError as error:
+        raise DataError(path, store.reason(error)) from None
+    _check_epochs(dataset, trials, path)
+    return trials
+
+
+def _paradigm(dataset: Dataset, paradigms):
+    """Return how moabb shall cut: MNE keeps a window's last point, ours ends one sample before it.
+
+    In PhysionetMI some runs end with their last trial, and that sample is not there any more.
+    """
+    return paradigms.MotorImagery(
+        events=list(dataset.classes),
+        n_classes=len(dataset.classes),
+        fmin=BAND[0],
+        fmax=BAND[1],
+        tmin=WINDOW[0],
+        tmax=WINDOW[1] - 1.0 / dataset.fs,
+        channels=list(CHANNELS),
+    )
+
+
+def _sorted(dataset: Dataset, subject: int, trials, labels, table) -> dict:
+    """Return moabb's trials as fields of `Epochs`, in the order of sessions and runs."""
     run = np.array([dataset.runs[int(number)] for number in table["run"]])
     session = np.array([int(str(name)[0]) for name in table["session"]])
     order = np.lexsort((run, session))  # stable: trials keep their order within a run
-    path = raw / dataset.files(subject)[0]
-    if set(names) != set(CHANNELS):
-        raise DataError(path, f"has the channels {', '.join(names)}, wanted are {', '.join(CHANNELS)}")
-    picks = [names.index(name) for name in CHANNELS]
-    samples = round((WINDOW[1] - WINDOW[0]) * fs)  # moabb keeps the last point too
-    try:
-        found = Epochs(
-            subject=dataset.name(subject),
-            X=signal[order][:, picks, :samples] * MICROVOLTS,
-            y=np.array([dataset.classes.index(label) for label in labels])[order],
-            fs=fs,
-            ch_names=CHANNELS,
-            classes=dataset.classes,
-            session=session[order],
-            run=run[order],
-            band=BAND,
-            window=WINDOW,
-            unit="uV",
-        )
-    except ValueError as error:
-        raise DataError(path, store.reason(error)) from None
-    _check_epochs(dataset, found, path)
-    return found
+    picks = [trials.ch_names.index(name) for name in CHANNELS]
+    return {
+        "subject": dataset.name(subject),
+        "X": trials.get_data(copy=False)[order][:, picks] * MICROVOLTS,
+        "y": np.array([dataset.classes.index(label) for label in labels])[order],
+        "fs": trials.info["sfreq"],
+        "ch_names": CHANNELS,
+        "classes": dataset.classes,
+        "session": session[order],
+        "run": run[order],
+        "band": BAND,
+        "window": WINDOW,
+        "unit": "uV",
+    }
 
 
 def _check_epochs(dataset: Dataset, found: Epochs, path: Path) -> None:
-    """Raise unless the trials are as many, as long and as varied as published."""
+    """Raise unless trials are as many (where people are alike), as long and as varied as published."""
     samples = round((WINDOW[1] - WINDOW[0]) * dataset.fs)
-    expected = (dataset.trials, len(CHANNELS), samples)
+    expected = (dataset.trials if dataset.alike else len(found), len(CHANNELS), samples)
     if found.X.shape != expected or found.fs != dataset.fs:
         raise DataError(path, f"gives trials of shape {found.X.shape} at {found.fs} Hz, not {expected} at {dataset.fs} Hz")
     absent = [name for index, name in enumerate(dataset.classes) if not (found.y == index).any()]
@@ -222,9 +270,9 @@ def _check_epochs(dataset: Dataset, found: Epochs, path: Path) -> None:
 
 
 def _check_files(dataset: Dataset, subject: int, raw: Path) -> str:
-    """Return one digest of a subject's recordings after checking each of them."""
+    """Return one digest of a subject's recordings, each checked, and of what is made of them."""
     digests = [_check_file(dataset, raw / name) for name in dataset.files(subject)]
-    return store.sha256("\n".join(digests).encode())
+    return store.sha256("\n".join([_recipe(dataset), *digests]).encode())
 
 
 def _check_file(dataset: Dataset, path: Path) -> str:

@@ -47,7 +47,9 @@ class Provenance:
 
     `kind` is "real" (the data set, or a named part of it), "embedded" (real data, but only the part that ships with the
     code) or "synthetic" (made up). `sha256` is taken over the content, not over the file that held it: the same data has
-    the same hash whether it was compressed, cached or downloaded. `part` says what is missing, or nothing.
+    the same hash whether it was compressed, cached or downloaded. Trials that are computed from
+    recordings have the hash of these and of the recipe: the last bits of a filter are the machine's.
+    `part` says what is missing or unusual, or nothing.
     """
 
     name: str

@@ -73,8 +73,9 @@ def _whole(data: str, subjects: Sequence[int], band: Sequence[float], seed: int)
     if not path.is_dir():
         known = ", ".join((*eeg.DATASETS, "synthetic"))
         raise DataError(data, f"is neither a known data set ({known}) nor a folder of epochs")
-    found = [subject.band_passed(band[0], band[1]) for subject in eeg.read_folder(path, subjects)]
-    digest = store.sha256("\n".join(subject.digest() for subject in found).encode())
+    stored = eeg.read_folder(path, subjects)
+    digest = store.sha256("\n".join(subject.digest() for subject in stored).encode())
+    found = [subject.band_passed(band[0], band[1]) for subject in stored]
     provenance = Provenance(
         "own epochs", "real", path.name, "", digest, "not stated", f"subjects {', '.join(map(str, subjects))}"
     )

@@ -85,6 +85,7 @@ def _sentence(error: ValidationError) -> str:
     if first["type"] == "tuple_type":
         return f"{name} = {first['input']!r} is wrong: it must be a list"
     if first["type"] == "too_short":
-        return f"{name} = [] is wrong: it must hold at least {first['ctx']['min_length']} value(s)"
+        given, fewest = list(first["input"]), first["ctx"]["min_length"]
+        return f"{name} = {given} is wrong: it must hold at least {fewest} value(s)"
     rule = first["msg"].removeprefix("Value error, ").removeprefix("Input should be ").removeprefix("Input should ")
     return f"{name} = {first['input']!r} is wrong: it must be {rule}"

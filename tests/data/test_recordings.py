@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 from scipy import io
 
-from companion.data import DataError, eeg, epochs, recordings
+from companion.attacks.trials import known_and_attacked
+from companion.data import DataError, alignment, eeg, epochs, recordings
 from companion.data.epochs import CHANNELS
 from tests.data import writers
 from tests.data.conftest import cached_files
@@ -39,6 +40,74 @@ def test_physionet_signals_are_those_of_the_file(tiny_recordings):
     expected = raw.get_data()[picks, start : start + 640] * 1e6
     trial = found.X[(found.run == 8) & (found.y == 1)][0]
     np.testing.assert_allclose(trial, expected, rtol=1e-4, atol=1e-3)
+
+
+@pytest.fixture
+def uneven(tmp_path, monkeypatch) -> Path:
+    """Return recordings of three people: as most are, ending early in five of six runs, and at 128 Hz."""
+    monkeypatch.setattr(eeg, "DATASETS", {"physionet": writers.PHYSIONET})
+    writers.edf_subject(tmp_path, 1)
+    writers.edf_subject(tmp_path, 34, lengths=(11, 14, 12, 11, 12, 12))
+    writers.edf_subject(tmp_path, 88, fs=128.0)
+    return tmp_path
+
+
+def test_a_run_that_ends_with_its_last_trial_keeps_it_and_one_that_ends_before_loses_it(uneven):
+    found = recordings.load(writers.PHYSIONET, 34, uneven)
+    assert found.X.shape == (10, 22, 640) and found.recorded_fs == 160.0
+    assert found.run.tolist() == [4, 6, 6, 8, 8, 10, 12, 12, 14, 14]
+    assert found.y.tolist() == [0, 2, 3, 0, 1, 2, 0, 1, 2, 3]
+
+
+def test_a_person_sampled_at_128_hz_is_resampled(uneven):
+    """The same by hand in another order: resample the whole run, then cut; compared off the edges."""
+    found = recordings.load(writers.PHYSIONET, 88, uneven)
+    assert found.X.shape == (12, 22, 640) and found.fs == 160.0 and found.recorded_fs == 128.0
+    path = uneven / writers.PHYSIONET.files(88)[0]
+    raw = mne.io.read_raw_edf(path, preload=True, verbose="ERROR")
+    raw.filter(8.0, 30.0, method="iir", verbose="ERROR").resample(160.0, verbose="ERROR")
+    names = [name.strip(".").upper() for name in raw.ch_names]
+    picks = [names.index(name.upper()) for name in CHANNELS]
+    expected = raw.get_data()[picks, 320:960] * 1e6
+    middle = slice(40, 600)
+    error = found.X[0][:, middle] - expected[:, middle]
+    assert np.abs(error).max() < 0.02 * expected.std()
+
+
+def test_what_is_unusual_about_people_is_in_the_provenance_from_files_and_cache_alike(uneven):
+    numbers = [1, 34, 88]
+    first = eeg.load("physionet", numbers, folder=uneven)
+    unusual = "S034 with 10 trials instead of 12, S088 resampled from 128 Hz"
+    assert first.provenance.part == f"subjects 1, 34, 88 of 109, {unusual}"
+    assert eeg.load("physionet", numbers, folder=uneven).provenance == first.provenance
+    again = eeg.load("physionet", numbers, stand_in=False)
+    assert again.provenance.part == first.provenance.part
+    assert again.provenance.sha256 == first.provenance.sha256
+
+
+def test_people_with_unequal_trials_can_be_stacked_aligned_and_attacked(uneven):
+    found = eeg.load("physionet", [1, 34, 88], folder=uneven)
+    X, y, who = found.stacked()
+    assert len(X) == len(y) == 34 and np.bincount(who)[[1, 34, 88]].tolist() == [12, 10, 12]
+    for before, after in zip(found.subjects, alignment.align_subjects(found.subjects), strict=True):
+        assert len(after) == len(before)
+        np.testing.assert_allclose(alignment.fit(after.X).covariance, np.eye(22), atol=1e-4)
+    for subject in found.subjects:
+        known, attacked = known_and_attacked(subject)
+        assert (known ^ attacked).all() and set(subject.run[attacked]) == {10, 12, 14}
+
+
+def test_the_hash_of_trials_is_that_of_the_recordings_not_of_the_machine_s_last_bits(tiny_recordings, monkeypatch):
+    monkeypatch.setattr(eeg, "DATASETS", {"physionet": writers.PHYSIONET})
+    first = eeg.load("physionet", [1, 2], folder=tiny_recordings)
+    shutil.rmtree(recordings.cache_path(writers.PHYSIONET, 1).parent)
+    original = recordings._sorted
+    monkeypatch.setattr(recordings, "_sorted", lambda *given: (found := original(*given)) | {"X": found["X"] * (1 + 1e-6)})
+    other = eeg.load("physionet", [1, 2], folder=tiny_recordings)
+    assert other[1].digest() != first[1].digest()
+    assert other.provenance.sha256 == first.provenance.sha256
+    alone = eeg.load("physionet", [1], folder=tiny_recordings)
+    assert alone.provenance.sha256 != first.provenance.sha256
 
 
 @pytest.mark.parametrize("subject", [1, 2])  # compressed and uncompressed .mat

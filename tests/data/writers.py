@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -52,19 +53,24 @@ def epochs(subject: int = 1, trials: int = 8, samples: int = 50, **changes) -> E
     return Epochs(**(values | changes))
 
 
-def edf_subject(raw: Path, subject: int) -> None:
-    """Write six short EDF+ files of one subject as PhysioNet has them: dotted names, T1 and T2 once each, by MNE's exporter."""
+def edf_subject(raw: Path, subject: int, fs: float = PHYSIONET.fs, lengths: Sequence[int] = (14,) * 6) -> None:
+    """Write six short EDF+ files of one subject as PhysioNet has them, by MNE's exporter.
+
+    Names are dotted. T1 comes after 2 s and T2 after 8 s; `lengths` are those of the files in
+    seconds, so that one of 12 ends with its last trial, and one of 11 before it.
+    """
     import mne
 
     random = np.random.default_rng(subject)
-    seconds, fs = 14, PHYSIONET.fs
     electrodes = (*CHANNELS, "Afz", "Fpz", "Fp1", "Fp2", "Oz", "Iz")  # moabb renames these, so they have to be there
     names = [name.replace("FC", "Fc").replace("CP", "Cp").replace("PO", "Po").ljust(4, ".") for name in electrodes]
-    for path in (raw / name for name in PHYSIONET.files(subject)):
+    for name, seconds in zip(PHYSIONET.files(subject), lengths, strict=True):
+        path = raw / name
         path.parent.mkdir(parents=True, exist_ok=True)
         signal = random.normal(0.0, 2e-5, (len(names), round(seconds * fs)))
         record = mne.io.RawArray(signal, mne.create_info(names, fs, "eeg"), verbose="ERROR")
-        record.set_annotations(mne.Annotations([0.0, 2.0, 8.0], [2.0, 4.1, 4.1], ["T0", "T1", "T2"]))
+        last = min(4.1, seconds - 8.0)
+        record.set_annotations(mne.Annotations([0.0, 2.0, 8.0], [2.0, 4.1, last], ["T0", "T1", "T2"]))
         mne.export.export_raw(path, record, fmt="edf", overwrite=True, verbose="ERROR")
 
 
