@@ -50,27 +50,24 @@ def test_mushrooms(real_data):
     assert (real.codes == shipped.codes).all()
 
 
-@pytest.fixture
-def s001(real_data):
-    """Return S001 through moabb, from the original EDF files."""
-    raw = _below(real_data, "physionet_raw")
-    return recordings.load(recordings.PHYSIONET, 1, raw)
-
-
-def test_physionet_s001_through_moabb(s001):
-    assert s001.X.shape == (90, 22, 640) and s001.fs == 160.0 and s001.ch_names == CHANNELS and s001.unit == "uV"
-    assert np.bincount(s001.y).tolist() == [23, 22, 21, 24]
-    assert np.bincount(s001.run)[[4, 6, 8, 10, 12, 14]].tolist() == [15] * 6
-
-
-def test_physionet_s001_both_ways(s001, real_data):
-    """moabb's epochs (Butterworth) and the epochs of our own form (MNE's FIR) are the same trials, filtered differently."""
-    ours = epochs.read(_below(real_data, "physionet_epochs") / "S001.npz")
-    assert (ours.y == s001.y).all() and (ours.run == s001.run).all() and ours.classes == s001.classes
-    similarity = np.array([np.corrcoef(a.ravel(), b.ravel())[0, 1] for a, b in zip(s001.X, ours.X, strict=True)])
+@pytest.mark.parametrize("subject", [1, 34])  # in five runs of S034 the file ends with the last trial
+def test_physionet_through_moabb_and_in_our_own_form(subject, real_data):
+    """moabb's epochs (Butterworth) and those of our own form (MNE's FIR) are the same trials, filtered differently."""
+    theirs = recordings.load(recordings.PHYSIONET, subject, _below(real_data, "physionet_raw"))
+    assert theirs.X.shape == (90, 22, 640) and theirs.fs == theirs.recorded_fs == 160.0
+    assert theirs.ch_names == CHANNELS and theirs.unit == "uV"
+    assert np.bincount(theirs.run)[[4, 6, 8, 10, 12, 14]].tolist() == [15] * 6
+    ours = epochs.read(_below(real_data, "physionet_epochs") / f"S{subject:03d}.npz")
+    assert (ours.y == theirs.y).all() and (ours.run == theirs.run).all()
+    assert ours.classes == theirs.classes
+    similarity = _correlations(theirs.X, ours.X)
     assert similarity.min() > 0.93 and np.median(similarity) > 0.96
-    strangers = np.array([np.corrcoef(a.ravel(), b.ravel())[0, 1] for a, b in zip(s001.X[1:], ours.X[:-1], strict=True)])
-    assert np.abs(strangers).max() < 0.6
+    assert np.abs(_correlations(theirs.X[1:], ours.X[:-1])).max() < 0.6
+
+
+def _correlations(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Return the correlation of every trial of one with the same trial of the other."""
+    return np.array([np.corrcoef(x.ravel(), y.ravel())[0, 1] for x, y in zip(a, b, strict=True)])
 
 
 def test_physionet_s001_epochs_are_made_from_these_recordings(real_data):
@@ -97,6 +94,14 @@ def test_physionet_nine_subjects_of_our_own_form(real_data):
     counts = [np.bincount(subject.y).tolist() for subject in found.subjects]
     assert counts[:4] == [[23, 22, 21, 24], [23, 22, 24, 21], [23, 22, 21, 24], [23, 22, 22, 23]]
     assert all(subject.X.shape == (90, 22, 640) for subject in found.subjects)
+
+
+def test_physionet_all_people_of_our_own_form(real_data):
+    folder = _below(real_data, "physionet_epochs")
+    numbers = sorted(int(path.stem[1:]) for path in folder.glob("S*.npz"))
+    found = eeg.load("physionet", numbers, folder=real_data)
+    assert found.numbers == tuple(numbers) and found.provenance.source == "LDP_DATA/physionet_epochs"
+    assert "instead of" not in found.provenance.part and "resampled" not in found.provenance.part
 
 
 def test_one_subject_alone_still_comes_from_the_ready_epochs(real_data):
