@@ -6,8 +6,6 @@ by its own mean, so that the attacker's half tells nothing of the attacked one.
 
 from __future__ import annotations
 
-import contextlib
-import io
 from pathlib import Path
 from typing import Annotated
 
@@ -24,6 +22,7 @@ from companion.experiments.params import Count
 
 KNOWN_GROUPS = 100_000  # the attacker's own trials, of which it makes gradients itself, are groups from this number on
 COVARIANCES = "bnci2014_001_cov"  # folder below LDP_DATA with covariances of both whole sessions of the paper's own subjects
+SCENE = ("data", "subjects", "band", "window", "attack_fs", "seed")  # what decides which trials there are
 PAPER_RATES = {"raw or D-PSGD": 0.743, "Algorithm 1": 0.145}  # section 4.3: reduced "from 74.3 % to 14.5 %"
 
 
@@ -50,8 +49,13 @@ class Params(eeg_attacks.Params):
         return eeg_attacks.Params(**self.model_dump(include=set(eeg_attacks.Params.model_fields)))
 
 
-def compute(params: dict, data: str, aligned: bool, kind: str) -> dict[str, np.ndarray]:
-    """Return the guesses of one classifier: `raw` on attacked trials, `reconstructed` on every row of the attacks."""
+def compute(
+    params: dict, data: str, aligned: bool, kind: str, reconstructions: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Return the guesses of one classifier: `raw` on attacked trials, `reconstructed` on what was made of them.
+
+    `reconstructions [rows, channels, samples]` are handed over: no attack is computed here.
+    """
     import torch
 
     from companion.attacks.identity import classifier
@@ -62,11 +66,8 @@ def compute(params: dict, data: str, aligned: bool, kind: str) -> dict[str, np.n
     fitted = classifier(kind, trials.fs, (settings.band[0], settings.band[1]), settings.seed).fit(
         trials.known, trials.known_who
     )
-    with contextlib.redirect_stderr(io.StringIO()):  # the notebook has said where they come from
-        recordings = eeg_attacks.load(settings)
-    attacks = eeg_attacks.run(settings.attack_params(), recordings, workers=1, quiet=True)  # they are finished already
-    rows = np.flatnonzero(attacks.table["aligned"] == aligned)
-    return {"raw": fitted.predict(trials.x), "reconstructed": fitted.predict(attacks.x[rows].astype(np.float64))}
+    reconstructed = fitted.predict(reconstructions.astype(np.float64))
+    return {"raw": fitted.predict(trials.x), "reconstructed": reconstructed}
 
 
 def run(params: Params, data: Recordings, attacks: Attacks) -> pd.DataFrame:
@@ -75,14 +76,21 @@ def run(params: Params, data: Recordings, attacks: Attacks) -> pd.DataFrame:
     The rows with defence "raw" are the attacked trials themselves, all of them. `attacks` are those of `eeg_attacks.run`.
     """
     params.check()
-    exclude = {"identity_known", "identity_trials", "identity_states"}
-    common: dict = {"params": params.model_dump(mode="json", exclude=exclude), "data": data.provenance.sha256}
+    common: dict = {
+        "params": params.model_dump(mode="json", include=set(SCENE)),
+        "data": data.provenance.sha256,
+    }
     pieces = [
         {**common, "aligned": aligned, "kind": kind}
         for aligned in params.attack_aligned
         for kind in params.identity_classifiers
     ]
-    results = runs.run(compute, pieces, description="who was it")
+    found = {
+        aligned: {"reconstructions": attacks.x[attacks.table["aligned"] == aligned]}
+        for aligned in params.attack_aligned
+    }
+    given = [found[piece["aligned"]] for piece in pieces]
+    results = runs.run(compute, pieces, description="who was it", given=given)
     rows = []
     for piece, result in zip(pieces, results, strict=True):
         named = {"classifier": piece["kind"], "aligned": piece["aligned"]}

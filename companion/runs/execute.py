@@ -8,6 +8,7 @@ from them has the same bytes whether the run was interrupted or not.
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import datetime
 import os
 import platform
@@ -20,13 +21,16 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from companion.runs import fingerprint
-from companion.runs.store import Result, ResultStore, address
+from companion.runs.store import Result, ResultStore, address, content
 
 Function = Callable[..., Result]
 CONNECT_SECONDS = 20
+INSIDE = contextvars.ContextVar("INSIDE", default=False)  # a shard
 
 # loky replaces a worker whose memory has grown, and says so with the path of its own file; nothing is lost by it
 warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given to the executor")
+# Dask would rather have handed-over arrays scattered; but what is scattered is lost with the worker that holds it
+warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
 
 
 class ShardError(RuntimeError):
@@ -47,25 +51,30 @@ def run(
     """Return `function(**shard)` for every shard, from the store where it is there already.
 
     `scheduler` (or the environment variable SCHEDULER) names a Dask scheduler, such as tcp://127.0.0.1:8786; else `workers`
-    local processes (or the environment variable WORKERS; default: one per core that this process may use). `given` are further
-    arguments of each shard, which follow from its own and are no part of its name (see `chain`). `quiet` leaves out the
-    progress bar. Raises ShardError when a shard fails.
+    local processes (or the environment variable WORKERS; default: one per core that this process may use). `given` are arrays
+    handed to each shard, as further arguments: results of earlier experiments, which no shard starts itself. They are part of
+    its name by a hash of their content. `quiet` leaves out the progress bar. Raises ShardError when a shard fails.
     """
     if function.__module__ == "__main__":
         raise ValueError(
             f"{function.__qualname__} must live in a module, not in a notebook or script: other processes import it"
         )
+    if INSIDE.get():
+        raise ShardError("a shard must not start another experiment: hand it the results that it needs (`given`)")
     store, code = store or ResultStore(), fingerprint.of(function)
     name = f"{function.__module__}.{function.__qualname__}"
-    places = [address(name, shard, code) for shard in shards]
-    results = {place: result for place in dict.fromkeys(places) if (result := store.read(place)) is not None}
     more = given or [{}] * len(shards)
-    missing = {place: (shard, extra) for place, shard, extra in zip(places, shards, more, strict=True) if place not in results}
+    named = [{**shard, **content(extra)} for shard, extra in zip(shards, more, strict=True)]
+    places = [address(name, arguments, code) for arguments in named]
+    results = {place: result for place in dict.fromkeys(places) if (result := store.read(place)) is not None}
+    described = dict(zip(places, named, strict=True))
+    calls = dict(zip(places, zip(shards, more, strict=True), strict=True))
+    missing = {place: call for place, call in calls.items() if place not in results}
     with tqdm(
         total=len(set(places)), initial=len(results), desc=description, unit="shard", disable=quiet or not places
     ) as progress:
         for place, result, seconds in _compute(function, missing, code, scheduler or os.environ.get("SCHEDULER"), workers):
-            store.write(place, result, _provenance(name, missing[place][0], code, seconds))
+            store.write(place, result, _provenance(name, described[place], code, seconds))
             results[place] = result
             progress.update()
     return [results[place] for place in places]
@@ -138,11 +147,13 @@ def _shard(function: Function, place: str, shard: dict, given: dict, code: str |
     """Compute one shard, in whatever process this is; refuse when its code is not the caller's (`code`, unless None)."""
     if code is not None and fingerprint.of(function) != code:
         raise ShardError(f"{function.__module__} on {platform.node()} is not the same code or packages as here")
-    start = time.perf_counter()
+    start, inside = time.perf_counter(), INSIDE.set(True)
     try:
         result = {name: np.asarray(array) for name, array in function(**shard, **given).items()}
     except Exception as error:
         raise ShardError(f"shard {shard} failed: {type(error).__name__}: {error}") from error
+    finally:
+        INSIDE.reset(inside)
     return place, result, time.perf_counter() - start
 
 

@@ -40,6 +40,17 @@ def address(function: str, arguments: Mapping, fingerprint: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+def content(value):
+    """Return what names an array, or a mapping of such: the SHA-256 of its type, shape and numbers; None stays None."""
+    if value is None:
+        return None
+    if isinstance(value, Mapping):
+        return {name: content(part) for name, part in value.items()}
+    array = np.ascontiguousarray(value)
+    head = f"{array.dtype.str} {np.shape(value)}\n".encode()
+    return hashlib.sha256(head + array.tobytes()).hexdigest()
+
+
 class ResultStore:
     """A folder of results by address."""
 

@@ -53,6 +53,33 @@ def test_a_chain_goes_on_after_its_last_finished_part(store, tmp_path):
     assert calls == [f"{seed}-{part}" for seed in (2, 5) for part in range(4)]
 
 
+def test_what_is_handed_over_is_part_of_a_shards_name(store, tmp_path):
+    """The same numbers again, in another array: nothing is computed. Other numbers, type or shape: it is."""
+    numbers = np.arange(6, dtype=np.float32)
+    handed = [numbers, numbers.copy(), numbers + 1, numbers.astype(np.float64), numbers.reshape(2, 3)]
+    shard = {"seed": 0, "folder": str(tmp_path)}
+    totals = [
+        runs.run(workload.total, [shard], store=store, workers=1, given=[{"numbers": own}])[0]
+        for own in handed
+    ]
+    assert [int(found["total"]) for found in totals] == [15, 15, 21, 15, 15]
+    assert len(list(tmp_path.glob("0-*"))) == 4
+
+
+def test_a_large_array_reaches_several_processes(store, tmp_path):
+    numbers = np.arange(400_000, dtype=np.float64)
+    shards = [{"seed": seed, "folder": str(tmp_path)} for seed in range(3)]
+    given = [{"numbers": numbers}] * 3
+    results = runs.run(workload.total, shards, store=store, workers=2, given=given)
+    assert [found["total"] for found in results] == [numbers.sum()] * 3
+
+
+def test_a_shard_that_starts_an_experiment_is_refused(store, tmp_path):
+    with pytest.raises(runs.ShardError, match="a shard must not start another experiment"):
+        runs.run(workload.start_another, [{"folder": str(tmp_path)}], store=store, workers=1)
+    runs.run(workload.count_calls, [{"seed": 0, "folder": str(tmp_path)}], store=store, workers=1)
+
+
 def test_no_shards_no_results(store):
     assert runs.run(workload.compute, [], store=store) == []
 

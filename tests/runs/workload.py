@@ -35,6 +35,41 @@ def add(seed: int, folder: str, part: int, before: dict | None) -> dict:
     return {"sum": (before["sum"] if before else 0) + seed}
 
 
+def total(seed: int, folder: str, numbers: np.ndarray) -> dict:
+    """Return the sum of the numbers handed over, and leave a trace of the call."""
+    (Path(folder) / f"{seed}-{time.time_ns()}").touch()
+    return {"total": numbers.sum()}
+
+
+def start_another(folder: str) -> dict:
+    """Do what no shard may: start an experiment."""
+    from companion import runs
+
+    return runs.run(count_calls, [{"seed": 0, "folder": folder}], quiet=True)[0]
+
+
+def own_cache(folder: str) -> None:
+    """Give this process a cache that no other has."""
+    os.environ["LDP_CACHE"] = str(Path(folder) / str(os.getpid()))
+
+
+def count_in(folder: str, module: str, name: str) -> None:
+    """Let a module's function leave a file in `folder` at every call in this process."""
+    import functools
+    import importlib
+
+    home = importlib.import_module(module)
+    function = getattr(home, name)
+
+    @functools.wraps(function)
+    def counted(**arguments):
+        text = json.dumps(arguments, sort_keys=True)
+        (Path(folder) / f"{os.getpid()}-{time.time_ns()}").write_text(text, encoding="utf-8")
+        return function(**arguments)
+
+    setattr(home, name, counted)
+
+
 def process(shard: int) -> dict:
     """Return the number of the process that computes."""
     return {"pid": os.getpid()}
