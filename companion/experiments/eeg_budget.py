@@ -69,7 +69,7 @@ def compute(params: dict, data: str, test: int, agent: int, k: int) -> dict[str,
     modified = history.copy()
     draw = generator(settings.seed, Purpose.MODIFICATION, number, agent=agent, t=k)
     modified[0, 0, k] = draw.choice(np.unique(history), settings.samples)
-    ours, theirs = (EEGHistory(oracle.network, trials.x, trials.y, rows) for rows in (history, modified))
+    ours, theirs = (EEGHistory(oracle.network, oracle.prepared, trials.y, rows) for rows in (history, modified))
     spent = trajectory.budget(
         algorithm,
         agent,

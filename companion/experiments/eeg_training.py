@@ -5,6 +5,7 @@ Kept apart from the tables made of it (`eeg`), so that a change to these does no
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Annotated, Literal
 
 import numpy as np
@@ -133,7 +134,16 @@ def oracle_of(settings: Params, trials: Trials, test: int, run: int):
         streams.stream(settings.seed, number, agent, settings.iterations, settings.samples, trials.rows(hand))
         for agent, hand in enumerate(fold.train)
     ]
-    return EEGHistory(lambda: network_of(settings, trials), trials.x, trials.y, np.array(history)[None])
+    return EEGHistory(lambda: network_of(settings, trials), prepared(trials), trials.y, np.array(history)[None])
+
+
+@lru_cache(maxsize=1)
+def prepared(trials: Trials):
+    """Return what EEGNet, however it normalises, needs to know of all trials; made once in each process."""
+    from companion.problems.eegnet import EEGNet
+    from companion.problems.eegnet_history import prepare
+
+    return prepare(EEGNet(*trials.x.shape[1:], trials.fs, len(trials.classes)), trials.x)
 
 
 def network_of(settings: Params, trials: Trials, **options):

@@ -42,6 +42,10 @@ class Prepared(NamedTuple):
         """Return some of the trials."""
         return Prepared(*(None if part is None else part.index_select(0, rows) for part in self))
 
+    def head(self, count: int) -> Prepared:
+        """Return the first `count` trials, without a copy."""
+        return Prepared(*(None if part is None else part[:count] for part in self))
+
 
 class EEGNet(nn.Module):
     """The outputs [trials, classes] of EEG trials [trials, channels, samples] at `fs` samples a second.

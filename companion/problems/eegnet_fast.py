@@ -52,10 +52,11 @@ class Loss:
         return self.counted(Trials(spectrum, labels, *(torch.empty(0),) * 3), prepared, counts)
 
     def counted(self, trials: Trials, prepared: Prepared, counts: torch.Tensor) -> Trials:
-        """Return the same trials with other counts, some of which may be zero."""
+        """Return the first of these trials, as many as `counts` and `prepared` have, with these counts."""
         shares = (counts.double() / counts.sum()).to(prepared.first.dtype)
         first, second = (torch.tensordot(shares, part, 1) for part in (prepared.first, prepared.second))
-        return trials._replace(first=first, second=second, shares=shares)
+        width = trials.spectrum.shape[1] // len(trials.labels) * len(counts)
+        return Trials(trials.spectrum[:, :width], trials.labels[: len(counts)], shares, first, second)
 
     def __call__(self, parameters: dict[str, torch.Tensor], trials: Trials) -> torch.Tensor:
         """Return the mean loss of the weighted batch."""

@@ -2,6 +2,8 @@
 
 An agent holds a few hundred different trials at most, so its whole history is one weighted batch: every trial once, counted as
 often as it was drawn. With batch statistics the loss is a function of that weighted batch, exactly as if trials were repeated.
+Trials are kept in the order in which they first come, so that what has been seen by a time is the beginning of an array, and
+those still to come cost nothing.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ class EEGHistory:
 
     `history [runs, agents, data points, samples]` holds row numbers of `x [rows, channels, samples]` and `y`, as in
     `neural.FullHistory`. The network's `batch_norm` decides about statistics: "batch" takes them from the history at every
-    evaluation; "fixed" keeps those that `calibrate` took; "none" has none. theta and gradients are float64.
+    evaluation; "fixed" keeps those that `calibrate` took; "none" has none. theta and gradients are float64. `x` may also be
+    what `prepare` made of it: several histories of the same trials then prepare them once.
     """
 
     def __init__(self, network: Module, x, y, history, *, dtype: torch.dtype = torch.float32):
@@ -35,13 +38,14 @@ class EEGHistory:
             raise ValueError(
                 f"history has shape {self.history.shape}: it must be [runs, agents, data points, samples], none empty"
             )
-        if not 0 <= self.history.min() <= self.history.max() < len(x) == len(y):
-            raise ValueError(f"history must hold row numbers of x and y, which have {len(x)} and {len(y)} rows")
+        trials = len(x.spectrum if isinstance(x, Prepared) else x)
+        if not 0 <= self.history.min() <= self.history.max() < trials == len(y):
+            raise ValueError(f"history must hold row numbers of x and y, which have {trials} and {len(y)} rows")
         self.labels = torch.as_tensor(np.asarray(y), dtype=torch.long)
-        self.prepared = prepare(self.network, x)
+        self.prepared = x if isinstance(x, Prepared) else prepare(self.network, x)
         self._fast = Loss(self.network) if self.network.batch_norm == "batch" else None
         pairs = list(np.ndindex(*self.history.shape[:2]))
-        self._rows = {pair: torch.from_numpy(np.unique(self.history[pair]).astype(np.int64)) for pair in pairs}
+        self._rows = {pair: torch.from_numpy(_in_order_of_arrival(self.history[pair])) for pair in pairs}
         self._held = {pair: self.prepared.select(rows) for pair, rows in self._rows.items()}
         self._trials = {
             pair: self._fast.trials(self._held[pair], self.labels[rows], torch.ones(len(rows)))
@@ -95,7 +99,8 @@ class EEGHistory:
                 network = self._at(theta[pair])
                 statistics = self._fixed.get(pair)
                 if self.network.batch_norm == "batch":
-                    statistics = network.statistics(self._held[pair], self._counts(pair, t))
+                    counts = self._counts(pair, t)
+                    statistics = network.statistics(self._held[pair].head(len(counts)), counts)
                 found.append(network(trials, statistics=statistics).double().numpy())
         return np.reshape(found, (*self.history.shape[:2], *found[0].shape))
 
@@ -115,26 +120,33 @@ class EEGHistory:
     def _loss(self, pair: tuple[int, ...], vector: torch.Tensor, t: int) -> torch.Tensor:
         """Return the mean loss over one agent's history up to time t."""
         views, counts = self.layout.views(vector), self._counts(pair, t)
+        held = self._held[pair].head(len(counts))
         if self._fast:
-            return self._fast(views, self._fast.counted(self._trials[pair], self._held[pair], counts))
-        arguments = (self._held[pair], None, self._fixed.get(pair))
-        losses = nn.functional.cross_entropy(
-            torch.func.functional_call(self.network, views, arguments), self.labels[self._rows[pair]], reduction="none"
-        )
+            return self._fast(views, self._fast.counted(self._trials[pair], held, counts))
+        labels = self.labels[self._rows[pair][: len(counts)]]
+        outputs = torch.func.functional_call(self.network, views, (held, None, self._fixed.get(pair)))
+        losses = nn.functional.cross_entropy(outputs, labels, reduction="none")
         return losses @ (counts / counts.sum()).to(self.dtype)
 
     def _counts(self, pair: tuple[int, ...], t: int) -> torch.Tensor:
-        """Return how often each of an agent's trials has been drawn up to time t; zero for those still to come."""
+        """Return how often each of an agent's trials that have come up to time t has been drawn, in their order."""
         if not 0 <= t < self.iterations:
             raise ValueError(f"t = {t} must lie in [0, {self.iterations}): there are no data beyond")
-        seen = self.history[pair][: t + 1].ravel()
-        places = np.searchsorted(self._rows[pair].numpy(), seen)
-        return torch.from_numpy(np.bincount(places, minlength=len(self._rows[pair]))).double()
+        rows = self._rows[pair].numpy()
+        order = np.argsort(rows)
+        places = order[np.searchsorted(rows, self.history[pair][: t + 1].ravel(), sorter=order)]
+        return torch.from_numpy(np.bincount(places)).double()
 
     def _at(self, vector: np.ndarray) -> EEGNet:
         """Return the network with these parameters."""
         nn.utils.vector_to_parameters(torch.tensor(vector, dtype=self.dtype), self.network.parameters())
         return self.network.eval()
+
+
+def _in_order_of_arrival(history: np.ndarray) -> np.ndarray:
+    """Return the distinct rows of one agent's history, the first to come first."""
+    rows, first = np.unique(history, return_index=True)
+    return rows[np.argsort(first)].astype(np.int64)
 
 
 def prepare(network: EEGNet, x) -> Prepared:
