@@ -113,16 +113,18 @@ class Network:
             torch.manual_seed(self.seed)
             self.model = EEGNet(X.shape[1], X.shape[2], self.fs, len(self.subjects), dropout=DROPOUT)
             signals, targets = torch.tensor(_unit(X)), torch.tensor(np.searchsorted(self.subjects, who))
+            prepared = self.model.prepare(signals)
             adam = torch.optim.Adam(self.model.parameters(), lr=LEARNING_RATE)
             self.model.train()
             for _ in range(self.passes):
                 for rows in torch.randperm(len(signals)).split(BATCH):
                     adam.zero_grad()
-                    torch.nn.functional.cross_entropy(self.model(signals[rows]), targets[rows]).backward()
+                    outputs = self.model(prepared.select(rows))
+                    torch.nn.functional.cross_entropy(outputs, targets[rows]).backward()
                     adam.step()
             self.model.eval()
             with torch.no_grad():
-                self.statistics = self.model.statistics(self.model.prepare(signals))
+                self.statistics = self.model.statistics(prepared)
         return self
 
     def predict(self, X: np.ndarray) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ from companion.experiments.params import ParameterError
 __all__ = ["AGENTS", "ATTACKERS", "Attacks", "Params", "Trace"]
 __all__ += ["calibration", "ceiling", "check_trials", "counting", "head_power", "load", "run", "scene", "summary", "trace"]
 
-GROUPS_PER_SHARD = 3  # of five trials each
+TRIALS_PER_SHARD = 18
 SHOWN = ("D-PSGD", "quantised")  # of which notebook 4 shows the attack by number of states
 SECONDS_SHOWN = 0.5  # of one channel in Fig. 7, as in the paper
 
@@ -34,7 +35,7 @@ def shards(params: Params, data: Recordings, rounds: dict[str, int]) -> list[dic
     return [
         piece
         for aligned in params.attack_aligned
-        for defence, factor in params.settings()
+        for defence, factor in params.settings(aligned)
         for attacker, states in zip(ATTACKERS, (1, rounds[defence], params.attack_models), strict=True)
         for piece in _blocks(params, data, aligned, defence, factor, attacker, states, params.attack_trials)
     ]
@@ -63,11 +64,14 @@ def check_trials(params: Params) -> None:
 def run(params: Params, data: Recordings, **options) -> Attacks:
     """Return every attack on every trial. Shows progress, can be interrupted; `options` are those of `runs.run`."""
     rounds = helpful_rounds(params, calibration(params, data, **options).table)
-    return _run(params, shards(params, data, rounds), params.attack_trials, description="attacks on EEG", **options)
+    return _run(params, shards(params, data, rounds), description="attacks on EEG", **options)
 
 
 def calibration(params: Params, data: Recordings, **options) -> Attacks:
-    """Return attacks by the number of states seen: rounds of one run for every defence, models for the two of `SHOWN`."""
+    """Return attacks by the number of states seen: rounds of one run for every defence, models for the two of `SHOWN`.
+
+    Of the other defences only the rounds that the second attacker has heard are looked at (`helpful_rounds`).
+    """
     params.check()
     check_trials(params)
     pieces = [
@@ -75,9 +79,10 @@ def calibration(params: Params, data: Recordings, **options) -> Attacks:
         for attacker, defences in zip(ATTACKERS[1:], (DEFENCES, SHOWN), strict=True)
         for defence in defences
         for states in params.calibration_states
+        if defence in SHOWN or states <= params.attack_rounds
         for piece in _blocks(params, data, False, defence, 1.0, attacker, states, params.calibration_trials)
     ]
-    return _run(params, pieces, params.calibration_trials, description="attacks by number of states", **options)
+    return _run(params, pieces, description="attacks by number of states", **options)
 
 
 def head_power(params: Params) -> np.ndarray:
@@ -129,7 +134,7 @@ def counting(params: Params, data: Recordings) -> pd.DataFrame:
     from companion.attacks import signals
 
     trials = scene(params, False, data.provenance.sha256)
-    net, shape = network(params, trials), unknowns(params, trials)
+    net, shape = network(params, trials), unknowns(params, False)
     rows = [
         (number, *signals.equations(net, number, shape))
         for number in sorted({*params.calibration_states, params.attack_models})
@@ -182,20 +187,27 @@ def _blocks(params: Params, data, aligned: bool, defence, factor: float, attacke
     common = {"params": params.model_dump(exclude=exclude, mode="json"), "data": data.provenance.sha256, "aligned": aligned}
     common |= {"defence": defence, "factor": factor, "attacker": attacker}
     common["states"] = states
-    groups = -(-per_subject * len(params.subjects) // AGENTS)
-    starts = range(0, groups, GROUPS_PER_SHARD)
-    return [{**common, "first_group": start, "groups": min(GROUPS_PER_SHARD, groups - start)} for start in starts]
+    everything = len(params.subjects) * per_subject
+    calibrated = min(len(params.subjects) * params.calibration_trials, everything)  # these are attacked for both
+    cuts = sorted({*_even(0, calibrated), *_even(calibrated, everything)})
+    return [{**common, "first": first, "count": last - first} for first, last in pairwise(cuts)]
 
 
-def _run(params: Params, pieces: list[dict], per_subject: int, **options) -> Attacks:
-    results = runs.run(compute, pieces, **options)
-    tables, signals_found = [], []
-    for piece, result in zip(pieces, results, strict=True):
-        rows = np.arange(AGENTS * piece["first_group"], AGENTS * (piece["first_group"] + piece["groups"]))
-        kept = rows < per_subject * len(params.subjects)  # the last group is filled up with trials that come again
-        tables.append(_table(params, piece, rows[kept], {name: array[kept] for name, array in result.items()}))
-        signals_found.append(result["x"][kept])
-    return Attacks(pd.concat(tables, ignore_index=True), np.concatenate(signals_found))
+def _even(first: int, last: int) -> list[int]:
+    """Return where to cut trials first ... last - 1 into blocks of one size, the ends included."""
+    return np.linspace(first, last, 1 + -(-(last - first) // TRIALS_PER_SHARD)).round().astype(int).tolist()
+
+
+def _run(params: Params, pieces: list[dict], **options) -> Attacks:
+    results = runs.run(compute, [_seen_once(piece) for piece in pieces], **options)
+    rows = [np.arange(piece["first"], piece["first"] + piece["count"]) for piece in pieces]
+    tables = [_table(params, *part) for part in zip(pieces, rows, results, strict=True)]
+    return Attacks(pd.concat(tables, ignore_index=True), np.concatenate([result["x"] for result in results]))
+
+
+def _seen_once(piece: dict) -> dict:
+    """Return the attack that is computed: of one state, every attacker hears the same."""
+    return piece | {"attacker": ATTACKERS[0]} if piece["states"] == 1 else piece
 
 
 def _table(params: Params, piece: dict, rows: np.ndarray, result: dict[str, np.ndarray]) -> pd.DataFrame:

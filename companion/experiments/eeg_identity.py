@@ -22,7 +22,6 @@ from companion.experiments.params import Count
 
 KNOWN_GROUPS = 100_000  # the attacker's own trials, of which it makes gradients itself, are groups from this number on
 COVARIANCES = "bnci2014_001_cov"  # folder below LDP_DATA with covariances of both whole sessions of the paper's own subjects
-SCENE = ("data", "subjects", "band", "window", "attack_fs", "seed")  # what decides which trials there are
 PAPER_RATES = {"raw or D-PSGD": 0.743, "Algorithm 1": 0.145}  # section 4.3: reduced "from 74.3 % to 14.5 %"
 
 
@@ -77,7 +76,7 @@ def run(params: Params, data: Recordings, attacks: Attacks) -> pd.DataFrame:
     """
     params.check()
     common: dict = {
-        "params": params.model_dump(mode="json", include=set(SCENE)),
+        "params": params.model_dump(mode="json", include=set(eeg_overheard.SCENE)),
         "data": data.provenance.sha256,
     }
     pieces = [

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import contextlib
 import io
-from functools import cache
+from functools import cache, lru_cache
 from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
@@ -37,6 +37,7 @@ Attacker = Literal["one round", "one run", "many models"]
 ATTACKERS: tuple[Attacker, ...] = ("one round", "one run", "many models")
 DEFENCES = ("D-PSGD", "unquantised", "quantised", "random start", "dithered")
 AGENTS = 5
+SCENE = ("data", "subjects", "band", "window", "attack_fs", "seed")  # what decides which trials there are
 APART = 1000  # run number = APART * group + model: no two groups share a coin
 
 
@@ -88,9 +89,13 @@ class Params(AgentParams):
         if not self.attack_aligned:
             raise ParameterError("attack_aligned = [] must name at least one of false and true")
 
-    def settings(self) -> list[tuple[str, float]]:
-        """Return the defences compared, each with its factor of d_0."""
-        return [(defence, 1.0) for defence in DEFENCES] + [("quantised", factor) for factor in self.attack_factors]
+    def settings(self, aligned: bool) -> list[tuple[str, float]]:
+        """Return the defences compared, each with its factor of d_0; smaller ones where they are shown.
+
+        That is with the first of `attack_aligned`, and without alignment.
+        """
+        shown = self.attack_factors if not aligned or aligned == self.attack_aligned[0] else ()
+        return [(defence, 1.0) for defence in DEFENCES] + [("quantised", factor) for factor in shown]
 
 
 class Scene(NamedTuple):
@@ -175,10 +180,17 @@ def algorithm(params: Params, defence: str, factor: float) -> optimizer.Algorith
     return optimizer.Algorithm1(full.network, full.schedules, quantised=defence != "unquantised", dither=dither)
 
 
-def unknowns(params: Params, trials: Scene):
+def unknowns(params: Params, aligned: bool):
     """Return the attacker's idea of a trial: coefficients in its band, in the shape of the EEG it knows, if `attack_shape`."""
+    return _unknowns(params.model_dump_json(include={*SCENE, "attack_band", "attack_shape"}), aligned)
+
+
+@lru_cache(maxsize=2)
+def _unknowns(text: str, aligned: bool):
     from companion.attacks import signals
 
+    params = Params.model_validate_json(text)
+    trials = scene(params, aligned)
     plain = signals.fourier(*trials.x.shape[1:], trials.fs, params.attack_band)  # type: ignore[call-arg]  # of two sizes
     return plain if params.attack_shape == "plain" else signals.learned(trials.known, plain)
 
@@ -203,11 +215,14 @@ def overhear(params: Params, trials: Scene, x, y, first_group: int, defence: str
 
     net, groups = network(params, trials), len(x) // AGENTS
     models, rounds = (states, 1) if attacker == "many models" else (1, states if attacker == "one run" else 1)
-    signal, label = torch.tensor(x, dtype=torch.float32), torch.tensor(y)
+    signal, label, truth = torch.tensor(x, dtype=torch.float32), torch.tensor(y), []
 
     def oracle(theta: np.ndarray, t: int) -> np.ndarray:
+        if t == rounds:  # of the last iteration only the messages are heard
+            return np.zeros_like(theta)
         each = torch.tensor(_by_trial(theta, groups), dtype=torch.float32)
-        return _by_run(signals.trial_gradients(net, each, signal, label).double().numpy(), groups)
+        truth.append(signals.trial_gradients(net, each, signal, label).double().numpy())
+        return _by_run(truth[-1], groups)
 
     starts = np.stack([initial_state(net, params.convolution_scale, seed=params.seed, run=model) for model in range(models)])
     theta_0 = np.repeat(np.tile(starts, (groups, 1))[:, None], AGENTS, axis=1)
@@ -224,9 +239,7 @@ def overhear(params: Params, trials: Scene, x, y, first_group: int, defence: str
     optimizer.run(under_attack, oracle, theta_0, rounds + 1, seed=params.seed, runs=numbers, psi_0=psi_0, observe=observe)
     heard = eavesdropper.gradients(under_attack, transcript.messages).gradient
     seen = [_by_trial(part, groups) for part in thetas[:rounds]], [_by_trial(part, groups) for part in heard]
-    theta, estimate = (np.concatenate(parts, axis=1) for parts in seen)
-    truth = signals.trial_gradients(net, torch.tensor(theta, dtype=torch.float32), signal, label).double().numpy()
-    return Overheard(theta, estimate, truth)
+    return Overheard(*(np.concatenate(parts, axis=1) for parts in (*seen, truth)))
 
 
 def compute(
@@ -237,11 +250,13 @@ def compute(
     factor: float,
     attacker: str,
     states: int,
-    first_group: int,
-    groups: int,
+    first: int,
+    count: int,
 ) -> dict[str, np.ndarray]:
-    """Return the reconstructions of groups of five trials: `x`, `guessed` labels, `value`, `steps`, `diverged`, and the root
-    mean squares of gradient and of its estimate's `error`, trial by trial.
+    """Return the reconstructions of `count` trials: `x`, `guessed` labels, `value`, `steps`, `diverged`, and the root mean
+    squares of gradient and of its estimate's `error`, trial by trial.
+
+    Five trials in a row are held by five agents, so the others of the first and of the last five are overheard as well.
     """
     import torch
 
@@ -250,16 +265,18 @@ def compute(
     torch.set_num_threads(1)
     settings = Params(**params)
     trials = scene(settings, aligned, data)
-    rows = np.arange(AGENTS * first_group, AGENTS * (first_group + groups)) % len(trials.x)
-    net = network(settings, trials)
-    heard = overhear(settings, trials, trials.x[rows], trials.y[rows], first_group, defence, factor, attacker, states)
+    group, net = first // AGENTS, network(settings, trials)
+    held = np.arange(AGENTS * group, -(-(first + count) // AGENTS) * AGENTS) % len(trials.x)
+    whole = overhear(settings, trials, trials.x[held], trials.y[held], group, defence, factor, attacker, states)
+    wanted = slice(first - AGENTS * group, first - AGENTS * group + count)
+    heard, rows = Overheard(*(part[wanted] for part in whole)), held[wanted]
     guessed = signals.inferred_labels(net, heard.estimate)
     found = signals.invert(
         net,
         heard.theta,
         heard.estimate,
         guessed if settings.attack_labels == "inferred" else trials.y[rows],
-        unknowns(settings, trials),
+        unknowns(settings, aligned),
         steps=settings.attack_steps,
         seed=settings.seed,
         numbers=rows,

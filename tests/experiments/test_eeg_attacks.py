@@ -31,9 +31,11 @@ def recordings() -> Recordings:
 @pytest.fixture(autouse=True)
 def loaded(recordings, monkeypatch):
     monkeypatch.setattr(eeg_overheard, "_load", lambda *arguments: recordings)
-    eeg_overheard._scene.cache_clear()
+    for cached in (eeg_overheard._scene, eeg_overheard._unknowns):
+        cached.cache_clear()
     yield
-    eeg_overheard._scene.cache_clear()
+    for cached in (eeg_overheard._scene, eeg_overheard._unknowns):
+        cached.cache_clear()
 
 
 def overheard(defence: str, attacker: str, states: int = 2, groups: int = 1, factor: float = 1.0):
@@ -125,11 +127,43 @@ def test_five_trials_in_a_row_are_of_five_people():
 
 
 def test_a_block_is_the_same_whatever_is_computed_beside_it(recordings):
-    common = eeg_attacks._blocks(PARAMS, recordings, False, "quantised", 1.0, "many models", 2, 2)[0] | {"groups": 2}
-    both, second = eeg_overheard.compute(**common), eeg_overheard.compute(**common | {"first_group": 1, "groups": 1})
-    np.testing.assert_allclose(both["error"][5:], second["error"], rtol=1e-6)
-    np.testing.assert_array_equal(both["guessed"][5:], second["guessed"])
-    np.testing.assert_allclose(both["x"][5:], second["x"], atol=1e-2 * np.abs(second["x"]).max())
+    """Also when it begins in the middle of the five trials that five agents hold."""
+    common = eeg_attacks._blocks(PARAMS, recordings, False, "quantised", 1.0, "many models", 2, 2)[0]
+    both = eeg_overheard.compute(**common | {"first": 0, "count": 9})
+    second = eeg_overheard.compute(**common | {"first": 3, "count": 5})
+    np.testing.assert_allclose(both["error"][3:8], second["error"], rtol=1e-6)
+    np.testing.assert_array_equal(both["guessed"][3:8], second["guessed"])
+    np.testing.assert_allclose(both["x"][3:8], second["x"], atol=1e-2 * np.abs(second["x"]).max())
+
+
+def test_blocks_hold_every_trial_once_and_those_of_the_calibration_by_themselves(recordings):
+    params = PARAMS.model_copy(update={"calibration_trials": 5})  # 25 trials of five people
+    for per_subject in (5, 4, 8):
+        blocks = eeg_attacks._blocks(params, recordings, False, "quantised", 1.0, "one round", 1, per_subject)
+        held = np.concatenate([np.arange(b["first"], b["first"] + b["count"]) for b in blocks])
+        np.testing.assert_array_equal(held, np.arange(5 * per_subject))
+        assert max(block["count"] for block in blocks) <= eeg_attacks.TRIALS_PER_SHARD
+        assert any(block["first"] == 25 for block in blocks) == (per_subject == 8)
+
+
+def test_what_is_not_shown_is_not_computed(recordings, monkeypatch):
+    """One state is attacked once for all attackers; smaller steps of aligned trials and rounds nobody has heard not at all."""
+    asked = []
+
+    def attacks(function, pieces, **options):
+        asked.extend(pieces)
+        x = eeg_overheard.scene(PARAMS, False).x
+        row = {"guessed": 0, "value": 0.0, "steps": 1, "diverged": False, "gradient": 1.0, "error": 0.0}
+        return [
+            {"x": x[: p["count"]]} | {k: np.full(p["count"], v) for k, v in row.items()} for p in pieces
+        ]
+
+    monkeypatch.setattr(eeg_attacks.runs, "run", attacks)
+    eeg_attacks.run(PARAMS.model_copy(update={"calibration_states": (1, 2, 4)}), recordings)
+    assert {piece["attacker"] for piece in asked if piece["states"] == 1} == {"one round"}
+    assert not [piece for piece in asked if piece["aligned"] and piece["factor"] != 1.0]
+    assert [piece for piece in asked if not piece["aligned"] and piece["factor"] != 1.0]
+    assert {piece["defence"] for piece in asked if piece["states"] == 4} == set(eeg_attacks.SHOWN)
 
 
 def test_other_recordings_are_refused():

@@ -52,7 +52,7 @@ def test_each_attack_is_computed_once(cluster, params, tmp_path, monkeypatch):
     attacks = eeg_attacks.run(params.attack_params(), data)
     rates = eeg_identity.run(params, data, attacks)
     calls = [json.loads(path.read_text()) for path in (tmp_path / "calls").iterdir()]
-    names = ("aligned", "defence", "attacker", "states", "first_group")
+    names = ("aligned", "defence", "attacker", "states", "first")
     counted = collections.Counter(tuple(call[name] for name in names) for call in calls)
     assert set(counted.values()) == {1}
     assert {key[:4] for key in counted} >= set(
