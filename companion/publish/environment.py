@@ -1,9 +1,11 @@
 """Sets the project up: the virtual environment, and where every library may write.
 
-Run as a script it needs nothing but Python: it makes `.venv`, installs the pins of requirements.txt into it once, and says in
-one line what is wrong when it cannot. It is written so that Python 3.6 can still read it and be told that it is too old.
+Run as a script it needs nothing but Python: it makes `.venv`, installs the pins of requirements.txt
+into it once, with uv where it can be had and else with pip, and says in one line what is wrong when
+it cannot. It is written so that Python 3.6 can still read it and be told that it is too old.
 """
 
+import ast
 import hashlib
 import os
 import re
@@ -16,15 +18,42 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 OLDEST_PYTHON = (3, 11)
 DISK_NEEDED = 4 * 10**9  # bytes: 2.2 GB installed, and the wheels while they are unpacked
 
-CAUSES = (  # what pip prints, and what we say
-    (r"No space left on device|Errno 28", "the disk is full: .venv needs about 3 GB"),
+COST = "2.3 GB; a minute with uv, four with pip"
+GRAPHICS_CARDS = r"nvidia-|cuda-|triton"  # pins that torch's CPU build does without
+EXACTLY = ("--no-deps", "--require-hashes", "--only-binary", ":all:")
+UNPACKING = ("Installing collected", "Prepared ")  # how pip and uv announce their last part
+SECONDS_FOR_UV = 60  # fetching uv is given up after this
+UV_OPTIONS = {  # what uv calls pip's settings
+    "index-url": "--index-url",
+    "extra-index-url": "--extra-index-url",
+    "find-links": "--find-links",
+    "trusted-host": "--allow-insecure-host",
+}
+
+CAUSES = (  # what pip or uv prints, and what we say
     (
-        r"name resolution|NewConnectionError|ConnectTimeoutError|Connection refused|Network is unreachable|ProxyError"
-        r"|ReadTimeoutError|Name or service not known|SSLError",
+        r"No space left on device|Errno 28|os error 28",
+        "the disk is full: .venv needs about 3 GB",
+    ),
+    (
+        r"name resolution|NewConnectionError|ConnectTimeoutError|Connection refused|ProxyError"
+        r"|Network is unreachable|ReadTimeoutError|Name or service not known|SSLError"
+        r"|not a trusted or secure host|error sending request|Failed to fetch",
         "the package index cannot be reached: check the network or pip's index settings, then run the same command again",
     ),
-    (r"No matching distribution found for (\S+)", "no build of {0} for this Python and machine: try Python 3.11"),
-    (r"Permission denied|Errno 13", "a file of .venv cannot be written: check who owns this folder"),
+    (
+        r"No matching distribution found for (\S+)"
+        r"|no solution found[\s\S]*you require (\S+==[^\s,]+)",
+        "no build of {0} for this Python and machine: try Python 3.11",
+    ),
+    (
+        r"do not match the hashes[\s\S]*?^ +(\S+==\S+)|hash mismatch for `([^`]+)`",
+        "the package index has another file than the pinned one for {0}: nothing of it was used",
+    ),
+    (
+        r"Permission denied|Errno 13|os error 13",
+        "a file of .venv cannot be written: check who owns this folder",
+    ),
 )
 
 
@@ -33,7 +62,7 @@ class SetupError(Exception):
 
 
 def library_folders(root=ROOT):
-    """Return, by environment variable, where each library keeps its files: under data/cache of the project."""
+    """Return, by environment variable, where each library keeps its files: under data/cache."""
     places = {
         "IPYTHONDIR": "ipython",
         "JUPYTERLAB_SETTINGS_DIR": "jupyter/lab/settings",
@@ -48,7 +77,8 @@ def library_folders(root=ROOT):
         "TORCH_HOME": "torch",
         "XDG_CACHE_HOME": "xdg",
     }
-    return {name: os.path.join(root, "data", "cache", *place.split("/")) for name, place in places.items()}
+    cache = os.path.join(root, "data", "cache")
+    return {name: os.path.join(cache, *place.split("/")) for name, place in places.items()}
 
 
 FLAGS = {
@@ -61,7 +91,7 @@ FLAGS = {
 
 
 def keep_inside(root=ROOT):
-    """Set folders and flags for this process and its children; what the user has set already stays."""
+    """Set folders and flags for this process and its children; what the user has set stays."""
     for name, value in FLAGS.items():
         os.environ.setdefault(name, value)
     for name, folder in library_folders(root).items():
@@ -79,10 +109,9 @@ def require_python(version=None):
     """Raise SetupError when this Python is too old for the pins."""
     version = tuple(version or sys.version_info[:3])
     if version < OLDEST_PYTHON:
+        oldest, this = (".".join(map(str, number)) for number in (OLDEST_PYTHON, version))
         raise SetupError(
-            "Python {}.{} or newer is needed, this is {}: name another one with `make PYTHON=python3.11 ...`".format(
-                OLDEST_PYTHON[0], OLDEST_PYTHON[1], ".".join(map(str, version))
-            )
+            f"Python {oldest} or newer is needed, this is {this}: name another one with `make PYTHON=python3.11 ...`"
         )
 
 
@@ -110,35 +139,69 @@ def is_installed(root=ROOT):
 
 
 def install(root=ROOT):
-    """Create .venv when it is missing or broken, and install requirements.txt into it. A second call does nothing."""
+    """Make .venv when it is missing or broken and install the pins; a second call does nothing."""
     require_python()
     if is_installed(root):
         return
     require_disk(root)
     _make_venv(root)
-    _pip_install(root)
+    _install_pins(root)
     _put_on_path(root)
     with open(os.path.join(root, ".venv", "installed.txt"), "w") as file:
         file.write(fingerprint(root) + "\n")
 
 
 def explain(log):
-    """Return the one line that says why pip failed, from what it printed."""
+    """Return the one line that says why pip or uv failed, from what it printed."""
     for pattern, sentence in CAUSES:
-        found = re.search(pattern, log)
+        found = re.search(pattern, log, re.IGNORECASE | re.MULTILINE)
         if found:
-            return sentence.format(*found.groups())
-    errors = [line for line in log.splitlines() if line.startswith("ERROR")]
-    return errors[-1] if errors else "pip failed"
+            return sentence.format(*filter(None, found.groups()))
+    errors = [line for line in log.splitlines() if line.upper().startswith("ERROR")]
+    return errors[-1] if errors else "the installation failed"
+
+
+def pins(root=ROOT):
+    """Return the pins of requirements.txt as (name, text with hashes)."""
+    with open(os.path.join(root, "requirements.txt")) as file:
+        blocks = re.split(r"(?m)^(?=\w)", re.sub(r"(?m)^#.*\n", "", file.read()))
+    return [(block.split("==")[0], block) for block in blocks if "==" in block]
+
+
+def uv_options(listed):
+    """Return uv's options for what `pip config list` prints: uv reads none of pip's settings."""
+    found = re.findall(r"(?m)^(global|install|:env:)\.([a-z-]+)=(.*)$", listed)
+    found.sort(key=lambda setting: ("global", "install", ":env:").index(setting[0]))
+    settings = {name: ast.literal_eval(value).split() for _, name, value in found}
+    options = []
+    for name, option in UV_OPTIONS.items():
+        for value in settings.get(name, ()):
+            options += [option, value]
+    if "extra-index-url" in settings:  # ask them all, as pip does: hashes say which file is right
+        options += ["--index-strategy", "unsafe-best-match"]
+    return options + (["--no-index"] if settings.get("no-index") in (["true"], ["1"]) else [])
+
+
+def cpu_build(text, offered):
+    """Return the pins with torch's CPU build for torch, where `pip index versions` offers it.
+
+    Asked for the plain version, pip would take the build for graphics cards and uv would miss the
+    hash of the other. Only on Linux are they two: elsewhere the plain one is for CPUs.
+    """
+    pinned = re.search(r"(?m)^torch==\S+", text)
+    if pinned and pinned.group()[len("torch==") :] + "+cpu" in re.split(r"[\s,]+", offered):
+        return text.replace(pinned.group(), pinned.group() + "+cpu")
+    return text
 
 
 def _make_venv(root):
-    if _works(venv_python(root)):
+    if _succeeds([venv_python(root), "-m", "pip", "--version"]):
         return
     folder = os.path.join(root, ".venv")
     if os.path.exists(folder):
         shutil.rmtree(folder)
-    made = subprocess.run([sys.executable, "-m", "venv", folder], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    command = [sys.executable, "-m", "venv", folder]
+    made = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     if made.returncode:
         shutil.rmtree(folder, ignore_errors=True)
         output = made.stdout.decode(errors="replace")
@@ -147,44 +210,142 @@ def _make_venv(root):
         raise SetupError("the virtual environment cannot be made: " + explain(output))
 
 
-def _works(python):
+def _succeeds(command, seconds=None):
+    """Return whether a command can be run and ends well in that time; what it prints is lost."""
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "timeout": seconds}
     try:
-        return (
-            subprocess.run([python, "-m", "pip", "--version"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode
-            == 0
-        )
-    except OSError:
+        return subprocess.run(command, **quiet).returncode == 0
+    except (OSError, subprocess.TimeoutExpired):
         return False
 
 
-def _pip_install(root):
-    """Run pip with a line of progress now and then; keep its full output in .venv/install.log."""
-    with open(os.path.join(root, "requirements.txt")) as file:
-        packages = sum(1 for line in file if "==" in line)
-    print(f"Installing {packages} pinned packages into .venv (once; about 4 minutes, 2.2 GB)", flush=True)
+def _install_pins(root):
+    """Install all pins but those for graphics cards, and these too when torch asks for them."""
+    every = pins(root)
+    basic = [pin for pin in every if not re.match(GRAPHICS_CARDS, pin[0])]
+    print(f"Installing {len(basic)} pinned packages into .venv (once; {COST})", flush=True)
+    _install_list(root, basic)
+    if len(basic) < len(every) and _torch_asks_for_graphics_cards(root):
+        print("This build of torch needs libraries for graphics cards: 5 GB more", flush=True)
+        _install_list(root, [pin for pin in every if pin not in basic])
+    shutil.rmtree(_inside(root, "uv-cache"), ignore_errors=True)
+
+
+def _torch_asks_for_graphics_cards(root):
+    ask = "import importlib.metadata as m; print(*(m.requires('torch') or ()), sep='\\n')"
+    said = subprocess.check_output([venv_python(root), "-c", ask]).decode()
+    return re.search(f"(?m)^(?:{GRAPHICS_CARDS})", said) is not None
+
+
+def _install_list(root, wanted):
+    """Install these pins by uv or else by pip; LDP_INSTALLER names the only one to be tried."""
+    ways = {"uv": _install_by_uv, "pip": _install_by_pip}
+    named = os.environ.get("LDP_INSTALLER")
+    if named and named not in ways:
+        raise SetupError(f"LDP_INSTALLER is {named!r}, but must be uv or pip")
+    text, reason = _with_cpu_build(root, "".join(text for _, text in wanted)), None
+    for name in [named] if named else ways:
+        if reason:
+            print(f"  uv cannot ({reason}); pip tries", flush=True)
+        reason = ways[name](root, text) if text else None
+        if reason is None:
+            return
+    raise SetupError(f"{reason} (details: .venv/install.log)")
+
+
+def _with_cpu_build(root, text):
+    ask = [venv_python(root), "-m", "pip", "index", "versions", "torch"]
+    if not re.search(r"(?m)^torch==", text) or not sys.platform.startswith("linux"):
+        return text
+    asked = subprocess.run(ask, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    return cpu_build(text, asked.stdout.decode(errors="replace"))
+
+
+def _install_by_pip(root, text):
+    """Return None when pip has installed these pins, else why it has not."""
+    return _run(root, [*_pip_command(root), _listed(root, text)])
+
+
+def _install_by_uv(root, text):
+    """Return None when uv has installed these pins, else why it has not."""
+    uv = _find_uv(root)
+    if uv is None:
+        return "it is not on the PATH, and the package index does not give it"
+    command = [uv, "pip", "install", "--python", venv_python(root), *_uv_settings(root)]
+    return _run(root, [*command, *EXACTLY, "-r", _listed(root, text)])
+
+
+def _pip_command(root):
     command = [venv_python(root), "-m", "pip", "install", "--progress-bar", "off", "--retries", "2"]
-    command += ["--disable-pip-version-check", "-r", os.path.join(root, "requirements.txt")]
     if "PIP_CACHE_DIR" not in os.environ:
         command.append("--no-cache-dir")  # pip's own cache lies outside the project
-    log_path, start, said, collected = os.path.join(root, ".venv", "install.log"), time.time(), 0.0, 0
-    with open(log_path, "w") as log:
-        pip = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True)
-        for line in pip.stdout:
-            log.write(line)
-            collected += line.startswith("Collecting ")
-            phase = "unpacking" if line.startswith("Installing collected") else f"{collected} of {packages}"
-            if time.time() - said > 20 or phase == "unpacking":
-                said = time.time()
-                print(f"  {said - start:3.0f} s: {phase}", flush=True)
-    if pip.wait():
-        with open(log_path) as log:
-            raise SetupError(explain(log.read()) + " (details: .venv/install.log)")
+    return [*command, "--disable-pip-version-check", *EXACTLY, "-r"]
+
+
+def _uv_settings(root):
+    """Return the indexes that pip is set to, and a cache on the disk of the packages."""
+    cache = [] if "UV_CACHE_DIR" in os.environ else ["--cache-dir", _inside(root, "uv-cache")]
+    if any(name in os.environ for name in ("UV_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX")):
+        return cache
+    listed = subprocess.check_output([venv_python(root), "-m", "pip", "config", "list"])
+    return cache + uv_options(listed.decode(errors="replace"))
+
+
+def _find_uv(root):
+    """Return uv from the PATH, else the pinned one, which pip fetches in seconds, else None."""
+    own = os.path.join(os.path.dirname(venv_python(root)), "uv.exe" if os.name == "nt" else "uv")
+    for uv in filter(None, (shutil.which("uv"), own)):
+        if _succeeds([uv, "--version"]):
+            return uv
+    pinned = "".join(text for name, text in pins(root) if name == "uv")
+    fetch = [*_pip_command(root), _listed(root, pinned), "--timeout", "10"]
+    fetched = pinned and _succeeds(fetch, SECONDS_FOR_UV) and _succeeds([own, "--version"])
+    return own if fetched else None
+
+
+def _inside(root, name):
+    return os.path.join(root, ".venv", name)
+
+
+def _listed(root, text):
+    """Write the pins to a file, and return its path."""
+    with open(_inside(root, "pins.txt"), "w") as file:
+        file.write(text)
+    return file.name
+
+
+def _run(root, command):
+    """Run an installer, with a line now and then; return None, or in a sentence why it failed."""
+    output = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "universal_newlines": True}
+    start, said, printed = time.time(), time.time(), []
+    installer = subprocess.Popen(command, **output)
+    try:
+        with open(_inside(root, "install.log"), "w") as log:
+            for line in installer.stdout:
+                log.write(line)
+                printed.append(line)
+                if time.time() - said > 20 or line.startswith(UNPACKING):
+                    said = time.time()
+                    print(f"  {said - start:3.0f} s: {_phase(printed)}", flush=True)
+        return explain("".join(printed)) if installer.wait() else None
+    finally:
+        if installer.poll() is None:
+            installer.kill()
+            installer.wait()
+
+
+def _phase(printed):
+    """Return in few words how far an installer is, from the lines it has printed."""
+    if any(line.startswith(UNPACKING) for line in printed):
+        return "unpacking"
+    begun = sum(line.startswith(("Collecting ", "Processing ")) for line in printed)
+    return f"downloading, {begun} so far" if begun else "downloading"
 
 
 def _put_on_path(root):
-    """Let the environment's Python import both packages from wherever the project lies, also after it is moved."""
-    places = subprocess.check_output([venv_python(root), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"])
-    folder = places.decode().strip()
+    """Let the environment's Python import both packages, also after the project is moved."""
+    ask = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    folder = subprocess.check_output([venv_python(root), "-c", ask]).decode().strip()
     with open(os.path.join(folder, "companion.pth"), "w") as file:
         file.write(os.path.relpath(root, folder) + "\n")
 
@@ -200,7 +361,8 @@ def main():
         print("Set-up: interrupted; run the same command again to go on", file=sys.stderr)
         return 130
     except OSError as error:
-        print(f"Set-up: {explain(str(error)) if error.errno in (13, 28) else error}", file=sys.stderr)
+        reason = explain(str(error)) if error.errno in (13, 28) else error
+        print(f"Set-up: {reason}", file=sys.stderr)
         return 1
     return 0
 

@@ -63,9 +63,9 @@ def source(root: Path) -> tuple[str, bool]:
 
 
 def packages(root: Path) -> dict[str, str]:
-    """Return the installed versions of what the project itself uses: the first part of requirements.txt."""
-    path = root / "requirements.txt"
-    text = path.read_text(encoding="utf-8").partition("# --- what the above need")[0] if path.exists() else ""
+    """Return the installed versions of what the project itself uses, as requirements.in lists it."""
+    path = root / "requirements.in"
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
     return {name: _version(name) for name in re.findall(r"(?m)^([A-Za-z0-9_.-]+)(?:\[.*\])?==", text)}
 
 
