@@ -251,7 +251,7 @@ def _reach(matrix: np.ndarray) -> np.ndarray:
 
 def _roots(matrix: np.ndarray) -> np.ndarray:
     """Return for each agent whether a spanning tree starts there, that is, whether it reaches all others."""
-    return _reach(matrix).all(axis=0)
+    return np.asarray(_reach(matrix).all(axis=0))
 
 
 def _unreached(matrix: np.ndarray) -> int:

@@ -161,7 +161,7 @@ def _slope_guide(axes, table: pd.DataFrame, name: str, slope: float) -> None:
     axes.plot(t, 2.5 * top * (t / t[0]) ** slope, color="black", ls="--", lw=1.2, label=f"claimed: {slope:.2f} or steeper")
 
 
-def _arrow(axes, start: np.ndarray, end: np.ndarray, bend: float, colour: str, label: str) -> None:
+def _arrow(axes, start, end, bend: float, colour: str, label: str) -> None:
     arrow = FancyArrowPatch(start, end, connectionstyle=f"arc3,rad={bend}", arrowstyle="-|>", mutation_scale=14,
                             shrinkA=38, shrinkB=16, color=colour, lw=1.5, zorder=2)  # fmt: skip
     axes.add_patch(arrow)

@@ -83,7 +83,7 @@ def _arranged(figure: Figure, dpi: int) -> Iterator[None]:
 def _shrunk(png: bytes) -> bytes:
     """Return a picture of PNG_DPI with NOTEBOOK_DPI."""
     whole, small = Image.open(io.BytesIO(png)).convert("RGB"), io.BytesIO()
-    size = tuple(round(side * NOTEBOOK_DPI / PNG_DPI) for side in whole.size)
+    size = [round(side * NOTEBOOK_DPI / PNG_DPI) for side in whole.size]
     whole.resize(size, Image.Resampling.LANCZOS).save(small, "png")
     return small.getvalue()
 
@@ -144,7 +144,7 @@ def caption(figure: Figure, text: str) -> None:
                     axis.set_major_formatter(power_of_ten)
 
 
-def power_of_ten(value: float, position: int | None = None) -> str:
+def power_of_ten(value: float, position: float | None = None) -> str:
     """Return 1000 as 10³, for the ticks of a logarithmic axis; other numbers as they are."""
     exponent = round(math.log10(value)) if value > 0 else 0
     return f"10{str(exponent).translate(SUPERSCRIPTS)}" if math.isclose(value, 10.0**exponent) else f"{value:g}"

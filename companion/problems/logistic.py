@@ -84,7 +84,8 @@ class _Counts:
     """How often each row occurs among the first samples of every agent; counted on from the last time asked."""
 
     def __init__(self, rows: np.ndarray, distinct: int):
-        self._rows, self._distinct, self._seen, self._counts = rows, distinct, 0, None
+        self._rows, self._distinct, self._seen = rows, distinct, 0
+        self._counts: np.ndarray | None = None
 
     def __call__(self, seen: int) -> np.ndarray:
         if self._counts is None or seen < self._seen:

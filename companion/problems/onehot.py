@@ -93,8 +93,8 @@ def merge(codes: np.ndarray, columns: np.ndarray, groups: int = GROUPS) -> Joint
         _, a, b = min((_growth(parts[a][1], parts[b][1]), a, b) for a, b in itertools.combinations(range(len(parts)), 2))
         merged = (parts[a][0] + parts[b][0], np.unique(_pair(parts[a][1], parts[b][1]), return_inverse=True)[1])
         parts = [part for i, part in enumerate(parts) if i not in (a, b)] + [merged]
-    empty = [([], np.zeros(len(codes), dtype=np.int64))] * (groups - len(parts))  # groups of no attribute, which add zero
-    return _tabulate(parts + empty, columns)
+    nothing: tuple[list[int], np.ndarray] = ([], np.zeros(len(codes), dtype=np.int64))  # of no attribute: it adds zero
+    return _tabulate(parts + [nothing] * (groups - len(parts)), columns)
 
 
 def _pair(first: np.ndarray, second: np.ndarray) -> np.ndarray:
@@ -103,7 +103,7 @@ def _pair(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 def _growth(first: np.ndarray, second: np.ndarray) -> int:
     """Return by how many entries the table grows when two attributes are merged."""
-    return np.count_nonzero(np.bincount(_pair(first, second))) - int(first.max() + 1) - int(second.max() + 1)
+    return int(np.count_nonzero(np.bincount(_pair(first, second)))) - int(first.max() + 1) - int(second.max() + 1)
 
 
 def _tabulate(parts: list, columns: np.ndarray) -> Joint:

@@ -62,14 +62,14 @@ class _Source(NamedTuple):
 
 @cache
 def _source(module: str) -> _Source:
-    tree = ast.parse(_path(module).read_text(encoding="utf-8"))
+    tree = ast.parse(_path(module).read_text(encoding="utf-8"))  # type: ignore[union-attr]  # closure() has looked
     imports = tuple(_imports(tree, module))
     return _Source(hashlib.sha256(ast.dump(_without_docstrings(tree)).encode()).hexdigest(), imports)
 
 
 def _imports(tree: ast.AST, module: str) -> Iterator[str]:
     """Yield the full names of everything a module imports; `from a import b` gives a, and a.b in case it is a module."""
-    package = module if _path(module).name == "__init__.py" else module.rpartition(".")[0]
+    package = module if _path(module).name == "__init__.py" else module.rpartition(".")[0]  # type: ignore[union-attr]
     for node in _statements(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -104,7 +104,7 @@ def _without_docstrings(tree: ast.AST) -> ast.AST:
     for node in _statements(tree):
         body = getattr(node, "body", None)
         if isinstance(body, list) and body and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant):
-            node.body = body[1:]
+            node.body = body[1:]  # type: ignore[attr-defined]
     return tree
 
 

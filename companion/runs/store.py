@@ -87,7 +87,7 @@ class ResultStore:
         """Keep a result; what is on disk under its name is either all of it or nothing."""
         buffer = io.BytesIO()
         record = np.frombuffer(json.dumps(dict(provenance), sort_keys=True).encode(), dtype=np.uint8)
-        np.savez_compressed(buffer, **result, **{PROVENANCE: record})
+        np.savez_compressed(buffer, **result, **{PROVENANCE: record})  # type: ignore[arg-type]  # no name is allow_pickle
         payload = buffer.getvalue()
         digest = hashlib.sha256(payload).hexdigest().encode()
         try:

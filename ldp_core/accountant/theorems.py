@@ -311,8 +311,8 @@ class _Constants(NamedTuple):
 
 def _weigh(agent: _Agent, tried: list[_Constants]) -> list[_Choice]:
     """Return what each try comes to."""
-    T_0 = sorted({x.T_0 for x in tried if x.admissible})
-    rho = dict(zip(T_0, zip(*agent.rho(T_0), strict=True), strict=True))
+    starts = sorted({x.T_0 for x in tried if x.admissible})
+    rho = dict(zip(starts, zip(*agent.rho(starts), strict=True), strict=True))
     choices = []
     for C_1, C_0, T_0, admissible in tried:
         ln_C_2 = agent.ln_C_2(C_1, C_0, T_0, rho[T_0]) if admissible else math.inf
