@@ -13,6 +13,7 @@ import time
 import zipfile
 from pathlib import Path
 
+import numpy as np
 import psutil
 import pytest
 from packaging.requirements import Requirement
@@ -363,3 +364,44 @@ def needs(name: str) -> list[str]:
         return importlib.metadata.requires(name) or []
     except importlib.metadata.PackageNotFoundError:
         return []
+
+
+@pytest.fixture(scope="module")
+def core_wheel(tmp_path_factory) -> zipfile.ZipFile:
+    """Return the wheel that `pip install .` would make."""
+    root, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
+    for name in ("pyproject.toml", "README.md", "LICENSE", "requirements.in"):
+        shutil.copy(ROOT / name, root)
+    for name in ("ldp_core", "companion"):
+        shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))
+    offline = ("--no-deps", "--no-index", "--no-build-isolation", "--quiet")
+    command = [sys.executable, "-m", "pip", "wheel", *offline, "-w", str(out), str(root)]
+    subprocess.run(command, check=True, capture_output=True)
+    return zipfile.ZipFile(next(out.iterdir()))
+
+
+def test_the_core_is_installed_alone(core_wheel):
+    """The wheel holds all of ldp_core and nothing else, needs numpy, and knows the extra `companion`."""
+    inside = {name for name in core_wheel.namelist() if ".dist-info/" not in name}
+    assert inside == {path.relative_to(ROOT).as_posix() for path in (ROOT / "ldp_core").rglob("*.py")}
+    metadata = next(name for name in core_wheel.namelist() if name.endswith("METADATA"))
+    needed = re.findall("(?m)^Requires-Dist: (.*)$", core_wheel.read(metadata).decode())
+    assert [line for line in needed if ";" not in line] == ["numpy"]
+    extra = {line.split(";")[0] for line in needed if line.endswith('extra == "companion"')}
+    assert extra == set(re.findall(r"(?m)^[a-z].*==.*$", (ROOT / "requirements.in").read_text()))
+
+
+def test_the_core_is_imported_with_numpy_alone(core_wheel, tmp_path):
+    core_wheel.extractall(tmp_path)
+    packages = Path(np.__file__).parents[1]
+    for name in ("numpy", "numpy.libs"):
+        if (packages / name).exists():
+            (tmp_path / name).symlink_to(packages / name, target_is_directory=True)
+    code = (
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r}); "
+        "from ldp_core import accountant, audit, network, optimizer, quantizer, randomness; "
+        "print(network.__file__)"
+    )
+    command = [sys.executable, "-I", "-S", "-c", code]  # without site-packages
+    shown = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert shown.stdout.strip() == str(tmp_path / "ldp_core" / "network.py"), shown.stderr
