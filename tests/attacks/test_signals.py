@@ -64,15 +64,29 @@ def test_the_attacks_own_gradient_agrees_with_finite_differences(weighting):
     torch.testing.assert_close((function(point)[1] * way).sum(1), slope, rtol=1e-5, atol=1e-9)
 
 
-def test_a_trial_is_recovered_from_several_models_and_its_path_is_its_own():
-    network, theta, x, labels, shape = scene("batch", states=6, dtype=torch.float32)
-    heard = signals.trial_gradients(
-        network, torch.tensor(theta, dtype=torch.float32), torch.tensor(x, dtype=torch.float32), torch.tensor(labels)
-    ).numpy()
+def overheard(trials):
+    """Return a scene of six models, in float32, and what is heard of its trials."""
+    network, theta, x, labels, shape = scene("batch", states=6, trials=trials, dtype=torch.float32)
+    states, signal = (torch.tensor(part, dtype=torch.float32) for part in (theta, x))
+    heard = signals.trial_gradients(network, states, signal, torch.tensor(labels)).numpy()
+    return network, theta, x, labels, shape, heard
+
+
+def test_most_trials_are_recovered_from_several_models():
+    """Eight of twelve at least: a search may end elsewhere, and the last bit decides which one does.
+
+    Of 240 searches on five emulated processors 232 came to a correlation above 0.9. If each does with this probability, 0.967,
+    fewer than eight of twelve do with probability 3e-5; if one in fourteen fails, 1e-3.
+    """
+    network, theta, x, labels, shape, heard = overheard(trials=12)
     np.testing.assert_array_equal(signals.inferred_labels(network, heard), labels)
-    found = signals.invert(network, theta, heard, labels, shape, steps=150, seed=0, numbers=np.arange(TRIALS))
-    assert signals.scores(found.x, x, FS, (4.0, 12.0)).correlation.min() > 0.9
+    found = signals.invert(network, theta, heard, labels, shape, steps=150, seed=0, numbers=np.arange(12))
+    assert (signals.scores(found.x, x, FS, (4.0, 12.0)).correlation > 0.9).sum() >= 8
     assert not found.diverged.any()
+
+
+def test_the_path_of_a_trial_is_its_own():
+    network, theta, _, labels, shape, heard = overheard(trials=TRIALS)
     short = {"steps": 8, "seed": 0}
     together = signals.invert(network, theta, heard, labels, shape, numbers=np.arange(TRIALS), **short)
     alone = signals.invert(network, theta[1:2], heard[1:2], labels[1:2], shape, numbers=np.array([1]), **short)

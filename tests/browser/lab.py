@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +19,7 @@ import psutil
 from companion.publish import environment
 
 ROOT = Path(environment.ROOT)
-START_SECONDS, STOP_SECONDS = 120, 60
+START_SECONDS, STOP_SECONDS, ANSWER_SECONDS = 600, 300, 120  # a busy machine gets its time
 LAB = (sys.executable, "-m", "companion", "lab", "--port", "0")  # 0: any free port
 MARK = "JUPYTER_RUNTIME_DIR"
 OWN = (MARK, "IPYTHONDIR", "JUPYTERLAB_SETTINGS_DIR", "JUPYTERLAB_WORKSPACES_DIR", "JUPYTER_CONFIG_DIR")
@@ -40,8 +40,15 @@ class Server:
 
     def get(self, path: str) -> object:
         """Return what the server's own interface answers."""
-        with urllib.request.urlopen(self.url(path), timeout=30) as answer:
+        with urllib.request.urlopen(self.url(path), timeout=ANSWER_SECONDS) as answer:
             return json.load(answer)
+
+    def answers(self) -> bool:
+        """Return whether the server listens, and answers who asks."""
+        try:
+            return bool(self.get("api"))
+        except OSError:  # nobody listens yet
+            return False
 
     def log(self) -> str:
         """Return what the server has printed so far."""
@@ -74,8 +81,10 @@ def serve(folder: Path, command: tuple[str, ...] = LAB, **options) -> Iterator[S
             **{"preexec_fn": hear_interrupts, **streams, **options},
         )
     try:
-        note = _note(folder, process)
-        yield Server(process, note["port"], note["token"], folder)
+        note = _wait(lambda: _note(folder), folder, process)
+        server = Server(process, note["port"], note["token"], folder)
+        _wait(server.answers, folder, process)  # the note is written some time before
+        yield server
     finally:
         for relative in _family(folder):
             with contextlib.suppress(psutil.Error):
@@ -97,12 +106,19 @@ def hear_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore Ctrl-C
 
 
-def _note(folder: Path, process: subprocess.Popen) -> dict:
-    """Wait for the server's own note of its port and token."""
+def _note(folder: Path) -> dict:
+    """Return the server's own note of its port and token, or nothing while there is none."""
+    for path in (folder / MARK.lower()).glob("jpserver-*.json"):
+        with contextlib.suppress(ValueError):  # half written
+            return json.loads(path.read_text())
+    return {}
+
+
+def _wait(found: Callable, folder: Path, process: subprocess.Popen):
+    """Return what is found, as soon as it is something."""
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline and process.poll() is None:
-        for path in (folder / MARK.lower()).glob("jpserver-*.json"):
-            with contextlib.suppress(ValueError):  # half written
-                return json.loads(path.read_text())
+        if value := found():
+            return value
         time.sleep(0.1)
     raise AssertionError(f"JupyterLab did not start:\n{(folder / 'lab.log').read_text()[-2000:]}")

@@ -1,13 +1,11 @@
 """`make lab` as a user starts it: on this machine only, behind a token, and gone after Ctrl-C."""
 
 import contextlib
-import fcntl
 import http.client
 import os
 import shutil
 import socket
 import sys
-import termios
 import threading
 import time
 
@@ -17,12 +15,15 @@ import pytest
 from companion.publish import environment
 from tests.browser import lab
 
+fcntl = pytest.importorskip("fcntl", reason="these tests need the terminals and signals of POSIX")
+termios = pytest.importorskip("termios")
+
 MAKE_LAB = ("make", "--no-print-directory", "lab", f"PYTHON={sys.executable}")
 
 
 def fetch(server, path, token):
     """Return status and body of a page."""
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=lab.ANSWER_SECONDS)
     connection.request("GET", f"/{path}" + (f"?token={token}" if token else ""))
     answer = connection.getresponse()
     return answer.status, answer.read().decode()

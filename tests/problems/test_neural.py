@@ -210,11 +210,25 @@ class TestBits:
             assert np.array_equal(alone[0], together[run])
 
     def test_gradients_at_the_winners_are_those_of_torch(self):
-        """In float32, to its rounding: 1e-5 of the largest coordinate."""
+        """In float64 to its rounding: no two numbers under a pool of these images are that near to each other."""
+        exact, fast = (self.gradients(network, torch.float64) for network in (CNN, TrainingCNN))
+        assert np.abs(exact - fast).max() < 1e-13 * np.abs(exact).max()
+
+    @pytest.mark.parametrize("network", [CNN, TrainingCNN])
+    def test_single_precision_may_choose_another_winner_and_seldom_does(self, network):
+        """Two numbers under a pool that differ in the last bit of float32: the processor decides which one wins.
+
+        It moves the gradient of one image, so the mean over up to 120 by less than 1 %; most agents see no such image.
+        """
+        exact, single = (self.gradients(network, dtype) for dtype in (torch.float64, torch.float32))
+        away = np.linalg.norm(single - exact, axis=-1) / np.linalg.norm(exact, axis=-1)
+        assert np.median(away) < 1e-5 and away.max() < 1e-2
+
+    def gradients(self, network, dtype):
+        """Return the gradients of three runs of two agents each."""
         x, y, history = self.cnn()
         theta = parameters.initial_states(CNN, seed=1, runs=range(3), agents=2)
-        plain, fast = (FullHistory(network, x, y, history)(theta, 2) for network in (CNN, TrainingCNN))
-        assert np.abs(plain - fast).max() < 1e-5 * np.abs(plain).max()
+        return FullHistory(network, x, y, history, dtype=dtype)(theta, 2)
 
     def test_sampled_history_in_any_batch_and_order(self):
         x, y, history = problem(runs=4)

@@ -19,6 +19,7 @@ from tests.runs import workload
 
 ROOT = Path(environment.ROOT)
 SHARDS = [{"seed": seed, "size": 5} for seed in range(6)]
+PATIENCE = 600  # seconds until a process is said to hang: a busy machine gets its time
 
 
 @pytest.fixture
@@ -132,13 +133,19 @@ def test_a_worker_that_is_replaced_is_not_worth_a_word_with_a_path_in_it():
 
     words = "A worker stopped while some jobs were given to the executor."
     assert words[:30] in Path(process_executor.__file__).read_text()
-    code = f"import warnings; import companion.runs; warnings.warn({words + ' More.'!r}); warnings.warn('other')"
-    said = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stderr
+    code = (  # a warning may be printed with the line that gave it: both must not stand on one
+        "import sys, warnings\nimport companion.runs\n"
+        "for words in sys.argv[1:]:\n    warnings.warn(words)\n"
+    )
+    command = [sys.executable, "-c", code, words + " More.", "other"]
+    said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stderr
     assert "other" in said and "worker" not in said
 
 
 def test_as_many_workers_as_cores(monkeypatch):
-    assert execute.cores() == len(os.sched_getaffinity(0))
+    """Those that this process may use, where the system can tell; else all there are."""
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    assert execute.cores() == allowed
     with pytest.raises(ValueError, match="workers = 0 must be at least 1"):
         runs.run(workload.compute, SHARDS, workers=0, store=runs.ResultStore("nowhere"))
 
@@ -201,12 +208,12 @@ def test_interrupted_by_ctrl_c_it_goes_on_where_it_was(tmp_path):
         stderr=subprocess.DEVNULL,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background jobs ignore Ctrl-C
     )
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE
     while len(list((tmp_path / "results").rglob("*.result"))) < 3:
         assert time.monotonic() < deadline and process.poll() is None
         time.sleep(0.05)
     os.killpg(process.pid, signal.SIGINT)
-    assert process.wait(timeout=30) != 0
+    assert process.wait(timeout=PATIENCE) != 0
     kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "results").rglob("*.result")}
     subprocess.run(command(tmp_path, shards=40, pause=0.2), cwd=ROOT, check=True, capture_output=True)
     assert all(path.stat().st_mtime_ns == time_ns for path, time_ns in kept.items())
@@ -216,7 +223,7 @@ def test_interrupted_by_ctrl_c_it_goes_on_where_it_was(tmp_path):
 def test_two_runs_on_the_same_folder_do_not_disturb_each_other(tmp_path):
     together = [subprocess.Popen(command(tmp_path, shards=20), cwd=ROOT, stderr=subprocess.PIPE) for _ in range(2)]
     for process in together:
-        assert process.wait(timeout=120) == 0, process.stderr.read().decode()
+        assert process.wait(timeout=PATIENCE) == 0, process.stderr.read().decode()
     assert len(list((tmp_path / "results").rglob("*.result"))) == 20
     assert not list((tmp_path / "results").rglob("*.part"))
 
