@@ -4,14 +4,17 @@ PROFILE ?= default
 NB ?=
 SEED ?=
 UPDATE ?=
+ROWS ?=
+PARTS ?=
 RUN := $(if $(filter Windows_NT,$(OS)),.venv/Scripts/python,.venv/bin/python) -m companion
 
-.PHONY: help setup figures report verify test lab bench data
+.PHONY: help setup figures report verify test test-matrix lab bench data
 .DEFAULT_GOAL := help
 
 help:
 	@echo 'make figures   execute all notebooks and write figures/   [PROFILE=smoke|default|evening|paper] [NB=01] [SEED=0]'
 	@echo 'make test      run the whole test suite'
+	@echo 'make test-matrix  the sensitive tests and verify as other machines run them; other Pythons   [ROWS="sse busy"] [PARTS=tests]'
 	@echo 'make report    write figures/report.html and the tables of the README from what is in figures/'
 	@echo 'make verify    run the smoke profile from nothing and compare every number with a reference   [NB=01] [UPDATE=1]'
 	@echo 'make lab       open JupyterLab on this machine only'
@@ -34,6 +37,9 @@ verify: setup
 
 test: setup
 	@$(RUN) test
+
+test-matrix: setup
+	@$(RUN) matrix $(if $(ROWS),--rows $(ROWS)) $(if $(PARTS),--parts $(PARTS))
 
 lab: setup
 	@$(RUN) lab

@@ -40,6 +40,10 @@ def _parser() -> argparse.ArgumentParser:
     test = commands.add_parser("test", help="run the test suite")
     test.add_argument("rest", nargs=argparse.REMAINDER, help="passed on to pytest; nothing: everything, on all cores")
     test.set_defaults(command=_test)
+    matrix = commands.add_parser("matrix", help="run tests and verify as other machines would")
+    matrix.add_argument("--rows", nargs="*", default=[], help="machines: native, sse, busy ...; all by default")
+    matrix.add_argument("--parts", nargs="*", default=[], help="tests, verify; both by default")
+    matrix.set_defaults(command=_matrix)
     lab = commands.add_parser("lab", help="open JupyterLab on this machine only, with a token")
     lab.add_argument("--port", type=_port, default=8888, help="0: any free one")
     lab.set_defaults(command=_lab)
@@ -94,6 +98,16 @@ def _test(options: argparse.Namespace) -> int:
     from companion.runs.execute import cores
 
     return int(pytest.main(options.rest or ["-n", str(cores()), "--dist", "loadfile"]))  # whole files side by side
+
+
+def _matrix(options: argparse.Namespace) -> int:
+    from companion.publish import matrix
+
+    try:
+        return matrix.run(options.rows, options.parts)
+    except matrix.MatrixError as error:
+        print(f"matrix: {error}", file=sys.stderr)
+        return 2
 
 
 def _lab(options: argparse.Namespace) -> int:

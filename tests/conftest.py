@@ -13,6 +13,30 @@ settings.register_profile("fixed", derandomize=True)  # the same cases in every 
 settings.register_profile("search")  # new ones, to find what the fixed ones miss: HYPOTHESIS_SEARCH=1
 settings.load_profile("search" if os.environ.get("HYPOTHESIS_SEARCH") else "fixed")
 
+SENSITIVE = (  # what rounding, threads, processes or load may decide: `make test-matrix` repeats these
+    "attacks",
+    "problems",
+    "data/test_alignment.py",
+    "data/test_synthetic_eeg.py",
+    "experiments/test_eeg.py",
+    "experiments/test_eeg_attacks.py",
+    "experiments/test_mnist.py",
+    "experiments/test_mnist_attacks.py",
+    "runs",
+    "test_engine.py",
+    "test_optimizer.py",
+    "test_randomness.py",
+)
+
+
+def pytest_collection_modifyitems(items):
+    """Mark the sensitive tests, by the folder or file they are in."""
+    tests = Path(__file__).parent
+    places = [tests / place for place in SENSITIVE]
+    for item in items:
+        if any(item.path == place or place in item.path.parents for place in places):
+            item.add_marker("sensitive")
+
 
 @pytest.fixture(scope="session")
 def real_data() -> Path:

@@ -16,7 +16,7 @@ What must agree, and how nearly (TOLERANCES, by the number's name):
   the largest far less often. An interval is never smaller than the one that the record itself has (x_low, x_high), nor than
   what one test point of the smallest test set makes up (`floor`).
 - verdicts: equal, or one of those that the runs above gave, when these did not agree.
-- what a single search or training came to (DECIDED: whether it diverged, hit or guessed right) is left to its rates and verdicts.
+- what a single search or training came to (DECIDED: whether it diverged, hit, guessed right): left to rates and verdicts.
 
 UPDATE fails when a number that is called exact depends on the processor after all: then it is not exact, or a bug is found.
 """

@@ -1,0 +1,231 @@
+"""`make test-matrix`: the tests and `verify` as other machines would run them, in one table.
+
+Rows are processors that this one can play (`processors`), one core, a busy machine, and other Pythons. All but the last run
+the tests marked `sensitive` (where rounding, threads, time or processes matter) and `verify`; another Python runs the whole
+suite in a copy of the project with its own .venv, made by the project's own set-up. Logs and copies are in data/cache/matrix.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from companion.publish import environment, processors
+from companion.runs.execute import cores
+
+ROOT = Path(environment.ROOT)
+CACHE = ROOT / "data" / "cache"
+FOLDER = CACHE / "matrix"
+ONE_CORE, BUSY = "one-core", "busy"
+LOOPS = 2  # beside which a busy machine tests
+PYTHONS = ("python3.11", "python3.12", "python3.13")
+ROWS = (*processors.VARIABLES, ONE_CORE, BUSY, *PYTHONS)
+PARTS = ("tests", "verify")
+LEFT_OUT = (".git", ".venv", "cache", "__pycache__", ".*_cache", ".hypothesis", ".ipynb_checkpoints")  # of a copy
+NAMES_SHOWN = 3
+
+
+class MatrixError(ValueError):
+    """A row or part that does not exist; the message is one sentence."""
+
+
+@dataclass
+class Outcome:
+    """What came of one part of one row; `code` is None where it could not be run, and `words` say why."""
+
+    row: str
+    part: str
+    words: str
+    code: int | None = None
+    seconds: float = 0.0
+    failing: list[str] = field(default_factory=list)
+
+
+def run(rows: Iterable[str] = (), parts: Iterable[str] = ()) -> int:
+    """Run the chosen rows (none: all), print a table, and return 0 when nothing failed."""
+    chosen, wanted = _chosen("ROWS", rows, ROWS), _chosen("PARTS", parts, PARTS)
+    outcomes: list[Outcome] = []
+    try:
+        for row in chosen:
+            for outcome in _row(row, wanted):
+                print(_line(outcome), flush=True)
+                outcomes.append(outcome)
+    except KeyboardInterrupt:
+        print(f"matrix: interrupted in row {row}; logs are in {_shown(FOLDER)}", file=sys.stderr)
+        return 130
+    print(f"\n{table(outcomes)}\nlogs: {_shown(FOLDER)}")
+    return 1 if any(outcome.code for outcome in outcomes) else 0
+
+
+def _chosen(name: str, words: Iterable[str], known: Iterable[str]) -> list[str]:
+    words = list(words)
+    for word in words:
+        if word not in known:
+            raise MatrixError(f"{name} = {word!r} must be among {', '.join(known)}")
+    return words or list(known)
+
+
+def _row(row: str, parts: Iterable[str]) -> Iterator[Outcome]:
+    """Yield what comes of each part of a row."""
+    if reason := _impossible(row):
+        yield Outcome(row, "-", f"not run: {reason}")
+    elif row in PYTHONS:
+        yield _whole_suite(row)
+    else:
+        with _loops(LOOPS if row == BUSY else 0):
+            for part in parts:
+                yield _execute(row, part, [*_prefix(row), *_command(part)], _variables(row))
+
+
+def _impossible(row: str) -> str:
+    """Return why a row cannot be run on this machine, or nothing."""
+    if row in PYTHONS:
+        return "" if find_python(row) else f"no {row} is installed"
+    if row == ONE_CORE:
+        return "" if shutil.which("taskset") else "there is no taskset"
+    return "" if row == BUSY else processors.missing(row, processors.flags())
+
+
+def _command(part: str) -> list[str]:
+    """Return the command of a part; the tests use all cores that they may."""
+    if part == "verify":
+        return [sys.executable, "-m", "companion", "verify"]
+    return [sys.executable, "-m", "companion", "test", "-m", "sensitive", "-n", str(cores()), "--dist", "loadfile"]
+
+
+def _prefix(row: str) -> list[str]:
+    """Return what stands before a row's commands."""
+    if row != ONE_CORE:
+        return []
+    return ["taskset", "-c", str(min(os.sched_getaffinity(0)))]
+
+
+def _variables(row: str) -> dict[str, str]:
+    """Return what a row changes in the environment."""
+    return processors.variables(row, CACHE) if processors.VARIABLES.get(row) else {}
+
+
+@contextlib.contextmanager
+def _loops(count: int) -> Iterator[None]:
+    """Keep `count` cores busy for a while."""
+    loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for loop in loops:
+            loop.kill()
+            loop.wait()
+
+
+def _whole_suite(row: str) -> Outcome:
+    """Return what comes of the whole suite on another Python, in a copy with its own .venv."""
+    python, copy = find_python(row), FOLDER / row
+    _copy(copy)
+    made = _execute(row, "set-up", [python, str(copy / "companion" / "publish" / "environment.py")], {}, copy)
+    if made.code:
+        return made
+    return _execute(row, "all tests", [environment.venv_python(str(copy)), "-m", "companion", "test"], {}, copy)
+
+
+def _copy(folder: Path) -> None:
+    """Make a folder a copy of the project as it is now; its own .venv and cache stay."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in folder.iterdir():
+        if path.name not in (".venv", "data"):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    shutil.copytree(ROOT, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns(*LEFT_OUT))
+
+
+@functools.cache
+def find_python(name: str) -> str | None:
+    """Return the path of a Python of this name that works, or nothing: a name on the PATH may lead nowhere."""
+    version = name.removeprefix("python")
+    if sys.version_info[:2] == tuple(map(int, version.split("."))):
+        return getattr(sys, "_base_executable", sys.executable)
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    places = [shutil.which(name), *sorted(map(str, pyenv.glob(f"{version}*/bin/{name}")), reverse=True)]
+    return next((place for place in places if place and _is_version(place, version)), None)
+
+
+def _is_version(python: str, version: str) -> bool:
+    code = "import sys; print('%d.%d' % sys.version_info[:2])"
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+        said = subprocess.run([python, "-c", code], capture_output=True, text=True, timeout=60)
+        return said.stdout.strip() == version
+    return False
+
+
+def _execute(row: str, part: str, command: list[str], variables: Mapping[str, str], folder: Path = ROOT) -> Outcome:
+    """Return what comes of a command; all that it prints goes to a log."""
+    log = FOLDER / f"{row}-{part.replace(' ', '-')}.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    start = time.monotonic()
+    with log.open("w", encoding="utf-8") as file:
+        code = _wait(command, {**_outer(folder), **variables}, folder, file)
+    words, failing = summary(log.read_text(encoding="utf-8", errors="replace"))
+    return Outcome(row, part, words, code, time.monotonic() - start, failing)
+
+
+def _outer(folder: Path) -> dict[str, str]:
+    """Return this process's environment; a copy must not write to this project's cache."""
+    if folder == ROOT:
+        return dict(os.environ)
+    inside = {*environment.library_folders(), "VIRTUAL_ENV", "PYTHONPATH"}
+    return {name: value for name, value in os.environ.items() if name not in inside}
+
+
+def _wait(command: list[str], variables: Mapping[str, str], folder: Path, file) -> int:
+    """Run a command to its end; when this process is interrupted first, end it with all that it started."""
+    options = {"start_new_session": True} if os.name == "posix" else {}
+    process = subprocess.Popen(command, cwd=folder, env=variables, stdout=file, stderr=subprocess.STDOUT, **options)
+    try:
+        return process.wait()
+    except BaseException:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGTERM) if options else process.terminate()
+        process.wait()
+        raise
+
+
+def summary(log: str) -> tuple[str, list[str]]:
+    """Return the last line that counts, of pytest or of verify, and the names of what failed."""
+    counted = re.findall(r"(?m)^(?:=+ )?(\d+ (?:passed|failed|error|skipped|deselected).*?)(?: in [\d.]+s.*)?$", log)
+    said = re.findall(r"(?m)^(?:verify|Set-up): (.*)$", log)
+    failing = re.findall(r"(?m)^(?:FAILED|ERROR) (\S+)", log)
+    last = log.strip().splitlines()[-1:] or ["it printed nothing"]
+    return (counted or said or last)[-1], failing
+
+
+def _line(outcome: Outcome) -> str:
+    return f"{outcome.row} {outcome.part}: {_ended(outcome)}, {outcome.words}"
+
+
+def _ended(outcome: Outcome) -> str:
+    return "-" if outcome.code is None else f"exit {outcome.code} after {outcome.seconds:.0f} s"
+
+
+def table(outcomes: Iterable[Outcome]) -> str:
+    """Return one line for each part of each row: machine, part, exit, seconds, what was said, what failed first."""
+    rows = [("machine", "part", "exit", "seconds", "result", "failing")]
+    for outcome in outcomes:
+        ran = outcome.code is not None
+        names = " ".join(name.rpartition("/")[2] for name in outcome.failing[:NAMES_SHOWN])
+        more = f" and {len(outcome.failing) - NAMES_SHOWN} more" if len(outcome.failing) > NAMES_SHOWN else ""
+        code, seconds = (str(outcome.code), f"{outcome.seconds:.0f}") if ran else ("-", "-")
+        rows.append((outcome.row, outcome.part, code, seconds, outcome.words, names + more))
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+
+
+def _shown(path: Path) -> str:
+    return os.path.relpath(path, ROOT)
