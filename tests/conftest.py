@@ -13,6 +13,16 @@ settings.register_profile("fixed", derandomize=True)  # the same cases in every 
 settings.register_profile("search")  # new ones, to find what the fixed ones miss: HYPOTHESIS_SEARCH=1
 settings.load_profile("search" if os.environ.get("HYPOTHESIS_SEARCH") else "fixed")
 
+NEED_POSIX = (  # they fork, kill process groups, press Ctrl-C or limit what may be written
+    "browser/test_jupyterlab.py",
+    "browser/test_lab_server.py",
+    "faults/test_disk_and_concurrency.py",
+    "faults/test_interrupted_notebook.py",
+    "runs/test_dask.py",
+    "runs/test_runs.py",
+)
+collect_ignore = list(NEED_POSIX) if os.name == "nt" else []
+
 SENSITIVE = (  # what rounding, threads, processes or load may decide: `make test-matrix` repeats these
     "attacks",
     "problems",

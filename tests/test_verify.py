@@ -226,6 +226,13 @@ def test_what_is_called_exact_and_depends_on_the_processor_is_found():
     assert found.kind == verify.EXACT and found.sentence.startswith("it depends on the processor: fig3_bounds.log10_delta")
 
 
+def test_data_that_depend_on_the_processor_are_found_and_those_of_another_seed_may_differ():
+    entry, other = copy.deepcopy(MEASURED), changed(("figures", "fig5", "data"), ["ef"])
+    (found,) = verify.derive("01_a", entry, [{"01_a": other}], [])
+    assert found == (verify.DATA, "01_a: the data of fig5 depend on the processor")
+    assert not list(verify.derive("01_a", entry, [], [{"01_a": other}]))
+
+
 def test_a_new_notebook_asks_for_a_reference():
     (found,) = verify.differences("03_new", MEASURED, None)
     assert found.kind == verify.ABSENT

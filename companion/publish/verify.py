@@ -199,16 +199,25 @@ def derive(notebook: str, entry: dict, emulated: list[Numbers], seeds: list[Numb
     others = [other[notebook] for other in emulated if notebook in other]
     for figure, record in entry["figures"].items():
         record["away"] = {}
-        for other, is_seed in [(o, False) for o in others] + [(o[notebook], True) for o in seeds if notebook in o]:
-            found = dict(_leaves(figure, other["figures"].get(figure, {}).get("numbers", {})))
-            yield from _widen(record, figure, found, is_seed)
+        for found in (other["figures"].get(figure, _no_figure()) for other in others):
+            if found["data"] == record["data"]:
+                yield from _widen(record, figure, found["numbers"], is_seed=False)
+            else:
+                yield Difference(DATA, f"{notebook}: the data of {figure} depend on the processor")
+        for other in (other[notebook] for other in seeds if notebook in other):
+            yield from _widen(record, figure, other["figures"].get(figure, _no_figure())["numbers"], is_seed=True)
     for key, verdict in entry["verdicts"].items():
         given = {other["verdicts"].get(key, verdict) for other in others} - {verdict}
         entry["verdicts"][key] = [verdict, *sorted(given)] if given else verdict
 
 
-def _widen(record: dict, figure: str, found: Mapping[str, object], is_seed: bool) -> Iterator[Difference]:
+def _no_figure() -> dict:
+    return {"data": None, "numbers": {}}
+
+
+def _widen(record: dict, figure: str, numbers: object, is_seed: bool) -> Iterator[Difference]:
     """Let `away` hold the largest distance of each column of processor-dependent numbers; yield exact ones that moved."""
+    found = dict(_leaves(figure, numbers))
     for name, value in _leaves(figure, record["numbers"]):
         allowed, other = tolerance(name), found.get(name)
         if allowed.kind == DEPENDENT:

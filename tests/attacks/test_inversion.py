@@ -88,13 +88,17 @@ def test_the_first_steps_without_line_search_are_those_of_the_published_code(dig
     assert torch.allclose(ours.x[0], theirs.flatten(), rtol=1e-3, atol=1e-3)
 
 
-def test_idlg_and_dlg_bring_images_back(digits):
-    """Two images of LeNet, 250 steps each: both labels, and at least one image of the two by either attack."""
+@pytest.mark.parametrize("attack", [inversion.idlg, inversion.dlg])
+def test_idlg_and_dlg_bring_images_back(digits, attack):
+    """Five images of LeNet, 250 steps each: at least three come back, with their labels.
+
+    On two processors 80 of 80 did, so one does with probability 0.95 or more (98 % confidence);
+    fewer than three of five then do with probability 1e-3 at most.
+    """
     module, theta, heard = lenet(digits)
-    for attack in (inversion.idlg, inversion.dlg):
-        found = attack(module, theta, heard[:2], seed=0, steps=250)
-        error = (found.images - digits[0][:2]).square().flatten(1).mean(dim=1)
-        assert not found.diverged.any() and ((error < 1e-2) & (found.labels == digits[1][:2])).any()
+    found = attack(module, theta, heard, seed=0, steps=250)
+    error = (found.images - digits[0]).square().flatten(1).mean(dim=1)
+    assert ((error < 1e-2) & (found.labels == digits[1])).sum() >= 3
 
 
 def test_starting_points_depend_on_their_address_alone():
@@ -175,10 +179,11 @@ class TestFeatures:
         assert (features.read(module, noisy).values - true).norm() / true.norm() < 0.2
 
     def test_the_images_of_the_papers_cnn_come_back(self, digits):
+        """Three of five at least: on emulated processors 19 or 20 of 20 came back (see above for the false alarms)."""
         module, theta, heard = self.problem(digits, "sigmoid")
-        found = features.invert(module, theta, heard[:3], seed=0, restarts=1)
-        error = (found.images - digits[0][:3]).square().flatten(1).mean(dim=1)
-        assert (error < 1e-2).sum() >= 2 and torch.equal(found.labels, digits[1][:3])
+        found = features.invert(module, theta, heard, seed=0, restarts=1)
+        error = (found.images - digits[0]).square().flatten(1).mean(dim=1)
+        assert (error < 1e-2).sum() >= 3 and torch.equal(found.labels, digits[1])
 
 
 def test_matching_refuses_shapes_that_do_not_fit(digits):

@@ -5,6 +5,7 @@ import shutil
 import pytest
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
+PATIENCE = 300_000  # milliseconds until anything is said to hang: a busy machine gets its time
 
 
 @pytest.fixture(scope="module")
@@ -16,6 +17,20 @@ def chromium():
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        options = {"executable_path": program, "args": ["--no-sandbox"], "timeout": PATIENCE}
+        browser = playwright.chromium.launch(**options)
         yield browser
         browser.close()
+
+
+@pytest.fixture
+def new_page(chromium):
+    """Return a function that opens a page of a size, whose waits are patient."""
+
+    def opened(width: int = 1280, height: int = 720):
+        page = chromium.new_page(viewport={"width": width, "height": height})
+        page.set_default_timeout(PATIENCE)
+        page.set_default_navigation_timeout(PATIENCE)
+        return page
+
+    return opened

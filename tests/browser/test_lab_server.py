@@ -1,11 +1,13 @@
 """`make lab` as a user starts it: on this machine only, behind a token, and gone after Ctrl-C."""
 
 import contextlib
+import fcntl
 import http.client
 import os
 import shutil
 import socket
 import sys
+import termios
 import threading
 import time
 
@@ -14,9 +16,6 @@ import pytest
 
 from companion.publish import environment
 from tests.browser import lab
-
-fcntl = pytest.importorskip("fcntl", reason="these tests need the terminals and signals of POSIX")
-termios = pytest.importorskip("termios")
 
 MAKE_LAB = ("make", "--no-print-directory", "lab", f"PYTHON={sys.executable}")
 
@@ -55,7 +54,7 @@ def test_it_is_open_to_this_machine_alone_and_asks_for_its_token(tmp_path):
                 pass
         assert server.url() in server.log(), "who has no browser on this machine needs the address with its token"
         assert server.stop() == 0
-        assert not server.left_over()
+        assert not server.left_over(), server.log()[-2000:]
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="there is no make here")
@@ -77,7 +76,7 @@ def test_make_lab_in_a_terminal_ends_after_ctrl_c_twice(tmp_path):
             time.sleep(0.1)
         os.write(screen, b"\x03")
         server.process.wait(lab.STOP_SECONDS)
-        assert not server.left_over()
+        assert not server.left_over(), server.log()[-2000:]
     reader.join(5)
     os.close(screen)
     assert b"Traceback" not in seen

@@ -18,9 +18,9 @@ TOO_WIDE = """() => [...document.querySelectorAll('body *')]
 
 @pytest.mark.parametrize("name", PAGES)
 @pytest.mark.parametrize("size", SIZES)
-def test_a_page_opens_whole(chromium, name, size):
+def test_a_page_opens_whole(new_page, name, size):
     """No error in the console, no request that leaves the disk, no picture missing, nothing wider than the window."""
-    page = chromium.new_page(viewport={"width": SIZES[size], "height": 900})
+    page = new_page(SIZES[size], 900)
     asked, errors = [], []
     page.on("request", lambda request: asked.append(request.url))
     page.on("requestfailed", lambda request: errors.append(f"{request.url[:100]}: {request.failure}"))
@@ -37,9 +37,9 @@ def test_a_page_opens_whole(chromium, name, size):
     assert not [url[:100] for url in asked if not url.startswith(("file:", "data:", "blob:"))]
 
 
-def test_links_of_the_report_lead_somewhere(chromium):
+def test_links_of_the_report_lead_somewhere(new_page):
     """Every anchor is there; every file it names lies beside it."""
-    page = chromium.new_page()
+    page = new_page()
     page.goto((FIGURES / "report.html").as_uri())
     links = page.evaluate("[...document.querySelectorAll('a[href]')].map(a => a.getAttribute('href'))")
     ids = set(page.evaluate("[...document.querySelectorAll('[id]')].map(element => element.id)"))

@@ -59,7 +59,9 @@ except OSError as error:
 
 def test_a_figure_that_does_not_fit_leaves_the_old_one(tmp_path):
     """The operating system refuses to write more than 5000 bytes of a file: what was there stays, and no half file remains."""
-    ended = subprocess.run([sys.executable, "-c", FULL, str(tmp_path)], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE)
+    ended = subprocess.run(
+        [sys.executable, "-c", FULL, str(tmp_path)], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE
+    )
     assert ended.returncode == 1 and ended.stderr.strip().endswith("File too large")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["fig1.json", "fig1.png", "fig1.svg"]
     assert (tmp_path / "fig1.svg").read_text().rstrip().endswith("</svg>")

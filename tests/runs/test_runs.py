@@ -134,8 +134,7 @@ def test_a_worker_that_is_replaced_is_not_worth_a_word_with_a_path_in_it():
     words = "A worker stopped while some jobs were given to the executor."
     assert words[:30] in Path(process_executor.__file__).read_text()
     code = (  # a warning may be printed with the line that gave it: both must not stand on one
-        "import sys, warnings\nimport companion.runs\n"
-        "for words in sys.argv[1:]:\n    warnings.warn(words)\n"
+        "import sys, warnings\nimport companion.runs\nfor words in sys.argv[1:]:\n    warnings.warn(words)\n"
     )
     command = [sys.executable, "-c", code, words + " More.", "other"]
     said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stderr
