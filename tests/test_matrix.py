@@ -74,6 +74,15 @@ def test_a_played_processor_computes_with_other_instructions(tmp_path):
     assert said.stdout.split() == ["DEFAULT", "generic"]
 
 
+def test_the_commands_of_both_parts_are_understood(tmp_path):
+    command = [*matrix._command("tests"), "tests/test_randomness.py", "tests/test_claims.py"]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    marked = (ROOT / "tests" / "test_randomness.py").read_text().count("\ndef test_")
+    assert ended.returncode == 0 and matrix.summary(ended.stdout)[0].startswith(f"{marked} passed"), ended.stdout
+    verify = [*matrix._command("verify"), "--help"]
+    assert "--update" in subprocess.run(verify, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+
 @pytest.fixture
 def small(tmp_path, monkeypatch):
     """Let the parts be commands that end soon, and the logs be elsewhere."""

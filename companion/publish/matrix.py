@@ -100,7 +100,7 @@ def _command(part: str) -> list[str]:
     """Return the command of a part; the tests use all cores that they may."""
     if part == "verify":
         return [sys.executable, "-m", "companion", "verify"]
-    return [sys.executable, "-m", "companion", "test", "-m", "sensitive", "-n", str(cores()), "--dist", "loadfile"]
+    return [sys.executable, "-m", "pytest", "-m", "sensitive", "-n", str(cores()), "--dist", "loadfile"]
 
 
 def _prefix(row: str) -> list[str]:

@@ -60,8 +60,15 @@ class Server:
         return self.process.wait(STOP_SECONDS)
 
     def left_over(self) -> list[str]:
-        """Return the commands that still run though the server has ended: kernels and their workers have time to go, too."""
-        return [" ".join(process.cmdline()) for process in psutil.wait_procs(_family(self.folder), STOP_SECONDS)[1]]
+        """Return what still runs though the server has ended: kernels and their workers have time to go, too."""
+        return [_told(process) for process in psutil.wait_procs(_family(self.folder), STOP_SECONDS)[1]]
+
+
+def _told(process: psutil.Process) -> str:
+    """Return a process in words: number, parent, state, command."""
+    with contextlib.suppress(psutil.Error):
+        return f"{process.pid} of {process.ppid()}, {process.status()}: {' '.join(process.cmdline())}"
+    return f"{process.pid}, gone by now"
 
 
 @contextlib.contextmanager
