@@ -1,26 +1,52 @@
-"""Claims of the paper and our verdicts on them, as data: written by experiments, shown by notebooks and the report."""
+"""Claims of the paper and our verdicts on them, as data.
+
+`notebooks/claims.yaml` holds each claim's words, its place, the paper's number and the rule that
+decides, with its threshold. A notebook measures, and `judge` applies the rule and fills the texts:
+
+>>> judge("lemma-6", {"ratio": 0.5}).verdict
+'holds'
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import html
 import json
-from collections.abc import Iterable, Sequence
+import math
+import string
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from scipy import stats
+import pandas as pd
+import yaml
 
 from companion import files
+from companion.intervals import median_interval as median_interval
+from companion.intervals import wilson as wilson
 
+Table = pd.DataFrame
 VERDICTS = ("holds", "holds if", "does not hold", "cannot be checked")
+SOURCE = Path(__file__).parents[1] / "notebooks" / "claims.yaml"
+PLAIN = ("where", "words", "notebook", "figure", "ours_to_prove")  # what no number changes
+RULES: dict[str, Callable[[float, float, float | list], tuple[bool, bool]]] = {
+    # (low, high, threshold) -> (confirmed, refuted); an end that is NaN gives neither
+    "at_most": lambda low, high, most: (high <= most, low > most),
+    "at_least": lambda low, high, least: (low >= least, high < least),
+    "below": lambda low, high, bound: (high < bound, low >= bound),
+    "above": lambda low, high, bound: (low > bound, high <= bound),
+    "within": lambda low, high, far: (-far <= low and high <= far, low > far or high < -far),
+    "not_above": lambda low, high, ends: (low <= ends[0] and high < ends[1], low > ends[0]),
+}
 
 
 @dataclasses.dataclass(frozen=True)
 class Claim:
     """One row of the table of verdicts.
 
-    `words` are the paper's (or ours, when `ours_to_prove` is set), `paper` its number, `ours` what we computed, with an
-    interval where there is one; `verdict` is one of VERDICTS, with its `condition` when it is "holds if"; `reason` says why.
+    `words` are the paper's (or ours, when `ours_to_prove` is set), `paper` its number, `ours` what
+    we computed, with an interval where there is one; `verdict` is one of VERDICTS, with its
+    `condition` when it is "holds if"; `reason` says why, and `rule` what decided.
     """
 
     key: str
@@ -34,12 +60,17 @@ class Claim:
     figure: str = ""
     condition: str = ""
     ours_to_prove: bool = False
+    rule: str = ""
 
     def __post_init__(self) -> None:
+        start = f"claim {self.key}: "
         if self.verdict not in VERDICTS:
-            raise ValueError(f"claim {self.key}: verdict = {self.verdict!r} must be one of {', '.join(VERDICTS)}")
+            names = ", ".join(VERDICTS)
+            raise ValueError(f"{start}verdict = {self.verdict!r} must be one of {names}")
         if (self.verdict == "holds if") != bool(self.condition):
-            raise ValueError(f"claim {self.key}: a condition belongs to the verdict 'holds if', and to no other")
+            raise ValueError(
+                f"{start}a condition belongs to the verdict 'holds if', and to no other"
+            )
 
     @property
     def sentence(self) -> str:
@@ -47,49 +78,181 @@ class Claim:
         return f"{self.verdict} {self.condition}".strip()
 
 
-def wilson(hits: int, trials: int) -> tuple[float, float]:
-    """Return the 95 % Wilson interval of a share."""
-    interval = stats.binomtest(int(hits), int(trials)).proportion_ci(method="wilson")
-    return float(interval.low), float(interval.high)
+class _Words(string.Formatter):
+    """Fills templates; a format that ends in p shows hundredths, as in {mean:+.2p} points."""
+
+    def format_field(self, value: object, spec: str) -> str:
+        if spec.endswith("p"):
+            return super().format_field(100 * value, f"{spec[:-1]}f")
+        return super().format_field(value, spec)
 
 
-def median_interval(values: Sequence[float]) -> tuple[float, float]:
-    """Return the 95 % interval of a median, between two of the values, whatever their law; NaN for fewer than six values."""
-    interval = stats.quantile_test(values, p=0.5).confidence_interval()
-    return float(interval.low), float(interval.high)
+@functools.cache
+def rows() -> dict[str, dict]:
+    """Return the rows of claims.yaml by key, each with its notebook."""
+    notebooks = yaml.safe_load(SOURCE.read_text(encoding="utf-8")).items()
+    return {key: {**row, "notebook": name} for name, own in notebooks for key, row in own.items()}
+
+
+def threshold(key: str, measure: str) -> float | list:
+    """Return the threshold of a claim's rule for one measure."""
+    (value,) = rows()[key]["rule"][measure].values()
+    return value
+
+
+def judge(
+    key: str,
+    found: Table | Sequence[Mapping] | Mapping,
+    known: bool = True,
+    exceptions: Sequence[str] = (),
+    **numbers: object,
+) -> Claim:
+    """Return the row of a claim: its rule applied to what was found, its texts filled in.
+
+    `found` has one record a case. The ends of a measure's interval are its columns <measure>_low
+    and <measure>_high, or <measure> itself when it is known exactly, or low and high. `known` says
+    whether a confirmation would mean something, `exceptions` where else the claim is known to fail.
+    """
+    row, records = rows()[key], _records(found)
+    answers = _answers(row, records, numbers)
+    verdict, partly = decide(answers.values(), "only" in row, "assumed" in row, known, exceptions)
+    texts = _texts(row, records, numbers)
+    texts["yes"] = " or ".join(name for name, answer in answers.items() if answer)
+    texts["exceptions"] = "; ".join(exceptions)
+    conditions = [row.get("only")] * partly + [row.get("assumed")] * (verdict == "holds if")
+    templates = {"key": row.get("key", key), "paper": row["paper"], "ours": row["ours"]}
+    templates["condition"] = ", and ".join(filter(None, conditions))
+    templates["reason"] = _reason(row, verdict, known)
+    if "ours_to_prove" in row:
+        templates["words"] = row["words"]
+    plain = {name: row[name] for name in PLAIN if name in row}
+    filled = {name: fill(template, texts) for name, template in templates.items()}
+    return Claim(**{**plain, **filled}, verdict=verdict, rule=_rule_words(row["rule"], numbers))
+
+
+def _texts(row: Mapping, records: list, numbers: Mapping) -> dict:
+    """Return what templates can name: the only case's columns, the numbers, the lists."""
+    texts = {**(records[0] if len(records) == 1 else {}), **numbers}
+    for name, template in row.get("lists", {}).items():
+        listed = _records(numbers.get(name, records))
+        texts[name] = "; ".join(fill(template, record) for record in listed)
+    return texts
+
+
+def decide(
+    answers: Iterable[bool | None],
+    divisible: bool = False,
+    assumed: bool = False,
+    known: bool = True,
+    exceptions: Sequence[str] = (),
+) -> tuple[str, bool]:
+    """Return the verdict on cases that are confirmed, refuted or neither (True, False, None).
+
+    All confirmed: it holds, or holds if something is `assumed`. Some, or all with `exceptions`, and
+    the claim is `divisible`: it holds if. One refuted: it does not hold. Else it cannot be checked.
+    The second value says whether only a part of the cases is meant.
+    """
+    given = list(answers)
+    everywhere = bool(given) and all(given)
+    if known and divisible and any(given) and (exceptions or not everywhere):
+        return "holds if", True
+    if False in given:
+        return "does not hold", False
+    if not (known and everywhere):
+        return "cannot be checked", False
+    return ("holds if" if assumed else "holds"), False
+
+
+def interval(record: Mapping, measure: str) -> tuple[float, float] | None:
+    """Return the ends of a measure in a record, NaN where there is no number; None without it."""
+    for names in ((f"{measure}_low", f"{measure}_high"), (measure, measure), ("low", "high")):
+        if names[0] in record:
+            values = [record[name] for name in names]
+            return tuple(math.nan if value is None else float(value) for value in values)
+    return None
+
+
+def _records(found: Table | Sequence[Mapping] | Mapping) -> list[Mapping]:
+    if isinstance(found, pd.DataFrame):
+        return found.to_dict("records")
+    return [dict(found)] if isinstance(found, Mapping | pd.Series) else [dict(one) for one in found]
+
+
+def _answers(row: Mapping, records: list, numbers: Mapping) -> dict[str, bool | None]:
+    """Return by name of a case: confirmed by all of its measures, refuted by one, or neither."""
+    given: dict[str, list] = {}
+    for measure, rule in row["rule"].items():
+        ((name, limit),) = rule.items()
+        for record in records:
+            ends = interval(record, measure)
+            if ends is not None:
+                answer = RULES[name](*ends, _resolved(limit, numbers))
+                given.setdefault(fill(row.get("case", ""), record), []).append(answer)
+    return {
+        case: all(yes for yes, _ in pairs) or (False if any(no for _, no in pairs) else None)
+        for case, pairs in given.items()
+    }
+
+
+def _resolved(limit: object, numbers: Mapping) -> object:
+    """Return a threshold in which names of numbers are replaced by the numbers."""
+    if isinstance(limit, list):
+        return [_resolved(end, numbers) for end in limit]
+    return numbers[limit] if isinstance(limit, str) else limit
+
+
+def _rule_words(rule: Mapping, numbers: Mapping) -> str:
+    """Return a rule as the table shows it: measure, rule, threshold."""
+    parts = [(measure, *pair) for measure, only in rule.items() for pair in only.items()]
+    return "; ".join(
+        f"{measure} {name} {_resolved(limit, numbers)}" for measure, name, limit in parts
+    )
+
+
+def _reason(row: Mapping, verdict: str, known: bool) -> str:
+    """Return the template of the reason for a verdict, and the remark that every verdict has."""
+    reason = row["reason"]
+    if not isinstance(reason, str):
+        silent = verdict == "cannot be checked" and not known and "not known" in reason
+        reason = reason["not known"] if silent else reason.get(verdict) or reason["else"]
+    return f"{reason} {row.get('remark', '')}".strip()
+
+
+def fill(template: str, texts: Mapping) -> str:
+    """Return a template with its names replaced by numbers and words."""
+    return _Words().vformat(template, (), texts)
 
 
 def save(claims: Sequence[Claim], notebook: str, output: str | Path) -> None:
-    """Write the claims of one notebook to claims_<notebook>.json in `output`; nothing when output is empty."""
+    """Write one notebook's claims to claims_<notebook>.json in `output`, unless it is empty."""
     if not str(output):
         return
     keys = [claim.key for claim in claims]
     if len(set(keys)) != len(keys):
         raise ValueError(f"claims of {notebook}: every key must be used once")
-    text = json.dumps([dataclasses.asdict(claim) for claim in claims], indent=1, sort_keys=True, ensure_ascii=False) + "\n"
-    files.write(Path(output) / f"claims_{notebook}.json", lambda file: file.write(text.encode()))
+    plain = [dataclasses.asdict(claim) for claim in claims]
+    text = json.dumps(plain, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+    path = Path(output) / f"claims_{notebook}.json"
+    files.write(path, lambda file: file.write(text.encode()))
 
 
 def load(folder: Path) -> list[Claim]:
     """Return all claims saved in a folder, notebook by notebook."""
-    return [
-        Claim(**row) for path in sorted(folder.glob("claims_*.json")) for row in json.loads(path.read_text(encoding="utf-8"))
-    ]
+    texts = [path.read_text(encoding="utf-8") for path in sorted(folder.glob("claims_*.json"))]
+    return [Claim(**row) for text in texts for row in json.loads(text)]
 
 
 def as_html(claims: Iterable[Claim]) -> str:
     """Return the claims as an HTML table, as notebooks show them."""
-    head = "".join(
-        f"<th style='text-align:left'>{title}</th>" for title in ("where", "claim", "paper", "ours", "verdict", "why")
-    )
-    rows = "".join(
-        "<tr>" + "".join(f"<td style='text-align:left;vertical-align:top'>{cell}</td>" for cell in _cells(claim)) + "</tr>"
-        for claim in claims
-    )
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+    titles = ("where", "claim", "paper", "ours", "verdict", "why")
+    head = "".join(f"<th style='text-align:left'>{title}</th>" for title in titles)
+    body = "".join(f"<tr>{_cells(claim)}</tr>" for claim in claims)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def _cells(claim: Claim) -> list[str]:
+def _cells(claim: Claim) -> str:
     words = claim.words if claim.ours_to_prove else f"“{claim.words}”"
-    texts = [claim.where + (" (ours)" if claim.ours_to_prove else ""), words, claim.paper, claim.ours]
-    return [*map(html.escape, texts), f"<b>{html.escape(claim.sentence)}</b>", html.escape(claim.reason)]
+    place = claim.where + (" (ours)" if claim.ours_to_prove else "")
+    cells = [html.escape(text) for text in (place, words, claim.paper, claim.ours)]
+    cells += [f"<b>{html.escape(claim.sentence)}</b>", html.escape(claim.reason)]
+    return "".join(f"<td style='text-align:left;vertical-align:top'>{cell}</td>" for cell in cells)

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from companion.data import mushrooms
-from companion.experiments import convergence, convergence_verdicts, rates, sweeps
+from companion.experiments import convergence, convergence_tables, convergence_verdicts, rates, sweeps
 from companion.experiments.params import AgentParams, ParameterError
 from companion.problems.onehot import OneHot
 
@@ -109,9 +109,9 @@ def test_the_optimum_is_one(data):
 
 def test_mushrooms_are_separable_and_a_contradiction_is_not(data):
     features = OneHot(data.codes, data.sizes)
-    assert convergence_verdicts.largest_margin(features, data.labels) > 0.1
+    assert convergence_tables.largest_margin(features, data.labels) > 0.1
     same = OneHot(np.zeros((2, 1), dtype=int), (2,))
-    assert convergence_verdicts.largest_margin(same, np.array([1.0, -1.0])) == pytest.approx(0.0)
+    assert convergence_tables.largest_margin(same, np.array([1.0, -1.0])) == pytest.approx(0.0)
 
 
 def power_laws(exponents: dict[float, float]) -> pd.DataFrame:
@@ -158,12 +158,14 @@ def test_verdicts_follow_the_numbers():
     mixed = {0.0: -1.5, 2.0: -1.3, 8.0: -0.5}
     assert verdict_of("remark-2-consensus", fast).verdict == "holds"
     assert verdict_of("remark-2-consensus", slow).verdict == "does not hold"
-    assert verdict_of("remark-2-consensus", mixed).sentence == "holds if d_0 is at most 2 (of those tried)"
+    assert verdict_of("remark-2-consensus", mixed).sentence == "holds if d_0 = 2 (of those tried)"
     assert verdict_of("remark-2-consensus", {0.0: -1.0, 2.0: -1.0}).verdict == "cannot be checked"
     assert verdict_of("remark-2-no-price", slow).verdict == "does not hold"
     assert verdict_of("remark-2-no-price", {0.0: -1.0, 2.0: -1.0}).verdict == "cannot be checked"
     assert verdict_of("remark-2-no-price", {0.0: -1.0, 2.0: -1.4}).verdict == "holds"
     assert verdict_of("theorem-1-a", {0.0: -1.0, 2.0: 0.0}).verdict == "cannot be checked"
+    assert verdict_of("theorem-1-a", {0.0: -1.0, 2.0: 0.5}).verdict == "does not hold"
+    assert verdict_of("theorem-1-b", {0.0: -1.0, 2.0: 0.5}).verdict == "does not hold"
     assert verdict_of("figure-2", fast).verdict == "holds"
     assert verdict_of("figure-2", fast, difference=(-0.03, -0.04, -0.02)).verdict == "does not hold"
     assert verdict_of("figure-2", fast, difference=(0.0, -0.04, 0.04)).verdict == "cannot be checked"
@@ -205,4 +207,6 @@ def test_breaking_step_and_paired_loss():
 
 
 def test_growth_on_a_graph_that_assumption_4_allows():
-    assert convergence_verdicts.growth_without_u() > 1.05
+    assert convergence_tables.growth_without_u() > 1.05
+    assert convergence_tables.growth_without_u(back=0.3) == pytest.approx(1.0, abs=1e-9)
+    assert verdict_of("remark-1", {0.0: -1.0, 2.0: -1.0}).condition.startswith("G_R is strongly connected")

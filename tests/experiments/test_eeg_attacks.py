@@ -253,7 +253,7 @@ def test_the_verdict_on_a_second_data_set_needs_all_three():
         ("cannot be checked", wide, safe, rates),
         ("does not hold", costly, safe, rates),
         ("cannot be checked", narrow, safe, told),
-        ("does not hold", narrow, safe, told.assign(rate=told["rate"].where(told["defence"] != "quantised", 0.9), low=0.85)),
+        ("does not hold", narrow, safe, identified(raw=0.9, D_PSGD=0.5, quantised=0.7, random_start=0.1, dithered=0.1)),
         ("does not hold", narrow, summary(D_PSGD=0.95, quantised=0.1, random_start=0.4, dithered=0.1), rates),
         ("cannot be checked", narrow, summary(D_PSGD=0.5, quantised=0.1, random_start=0.04, dithered=0.1), rates),
     ]
@@ -281,7 +281,7 @@ def test_not_above_chance_counts_only_when_it_could_have_been_noticed():
 
 
 def test_a_dither_that_leaks_is_not_excused():
-    leaky = summary(D_PSGD=0.95, quantised=0.05, random_start=0.4, dithered=0.03)
+    leaky = summary(D_PSGD=0.95, quantised=0.5, random_start=0.4, dithered=0.03)
     rates = identified(raw=0.9, D_PSGD=0.76, quantised=0.12, random_start=0.1, dithered=0.1)
     rows = {row.key: row for row in eeg_identity_verdicts.verdicts(leaky, leaky, rates, rates, 1 / 9, 4)}
     assert rows["fig7-quantised"].verdict == "does not hold" and "Even with a random psi_0" in rows["fig7-quantised"].reason

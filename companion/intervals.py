@@ -1,0 +1,30 @@
+"""Intervals of shares and medians, each in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from scipy import stats
+
+
+def wilson(hits: int, trials: int) -> tuple[float, float]:
+    """Return the 95 % Wilson interval of a share."""
+    found = stats.binomtest(int(hits), int(trials)).proportion_ci(method="wilson")
+    return float(found.low), float(found.high)
+
+
+def exact_ends(hits: int, trials: int, looks: int = 1) -> tuple[float, float]:
+    """Return the ends of a share's exact one-sided 95 % intervals, corrected for several looks.
+
+    The lower end is above a number just when the exact binomial test against it is significant at
+    the level 0.05 / looks (Clopper and Pearson; Bonferroni).
+    """
+    level = 1 - 2 * 0.05 / looks
+    found = stats.binomtest(int(hits), int(trials)).proportion_ci(level, method="exact")
+    return float(found.low), float(found.high)
+
+
+def median_interval(values: Sequence[float]) -> tuple[float, float]:
+    """Return the 95 % interval of a median, between two of the values; NaN for fewer than six."""
+    found = stats.quantile_test(values, p=0.5).confidence_interval()
+    return float(found.low), float(found.high)
