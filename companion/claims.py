@@ -22,6 +22,7 @@ import pandas as pd
 import yaml
 
 from companion import files
+from companion.data.store import Provenance
 from companion.intervals import median_interval as median_interval
 from companion.intervals import wilson as wilson
 
@@ -46,7 +47,8 @@ class Claim:
 
     `words` are the paper's (or ours, when `ours_to_prove` is set), `paper` its number, `ours` what
     we computed, with an interval where there is one; `verdict` is one of VERDICTS, with its
-    `condition` when it is "holds if"; `reason` says why, and `rule` what decided.
+    `condition` when it is "holds if"; `reason` says why, and `rule` what decided; `data` names
+    stand-ins, "synthetic" or "embedded", and is empty for the data set itself.
     """
 
     key: str
@@ -61,6 +63,7 @@ class Claim:
     condition: str = ""
     ours_to_prove: bool = False
     rule: str = ""
+    data: str = ""
 
     def __post_init__(self) -> None:
         start = f"claim {self.key}: "
@@ -74,8 +77,9 @@ class Claim:
 
     @property
     def sentence(self) -> str:
-        """Return the verdict with its condition."""
-        return f"{self.verdict} {self.condition}".strip()
+        """Return the verdict with its condition, and the stand-in data it rests on."""
+        stand_in = f"(on {self.data} data)" if self.data else ""
+        return " ".join(filter(None, (self.verdict, self.condition, stand_in)))
 
 
 class _Words(string.Formatter):
@@ -137,6 +141,24 @@ def _texts(row: Mapping, records: list, numbers: Mapping) -> dict:
         listed = _records(numbers.get(name, records))
         texts[name] = "; ".join(fill(template, record) for record in listed)
     return texts
+
+
+def on(provenance: Provenance, claims: Iterable[Claim]) -> list[Claim]:
+    """Return claims that name the data they rest on, unless it is the data set itself.
+
+    What is said about people cannot be checked on made-up recordings, whatever was found there.
+    """
+    stand_in = "" if provenance.kind == "real" else provenance.kind
+    marked = []
+    for claim in claims:
+        about = rows().get(claim.key, {}).get("about")
+        if about == "people" and stand_in == "synthetic":
+            reason = f"Made-up recordings say nothing about people. On them: {claim.sentence}."
+            unknown = {"verdict": "cannot be checked", "condition": ""}
+            claim = dataclasses.replace(claim, reason=f"{reason} {claim.reason}", **unknown)
+        data = "" if about == "mathematics" else stand_in
+        marked.append(dataclasses.replace(claim, data=data))
+    return marked
 
 
 def decide(

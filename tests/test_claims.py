@@ -9,11 +9,12 @@ import pytest
 
 from companion import claims
 from companion.claims import Claim
+from companion.data.store import Provenance
 from tests.reference import latex
 
 ROW = {"key": "a", "where": "Theorem 1", "words": "x < y & z", "paper": "1", "ours": "2", "reason": "so", "notebook": "01"}
 REQUIRED = {"where", "words", "paper", "rule", "why", "ours", "reason", "notebook"}
-OPTIONAL = {"key", "figure", "case", "lists", "only", "assumed", "remark", "ours_to_prove"}
+OPTIONAL = {"key", "figure", "case", "lists", "only", "assumed", "remark", "about", "ours_to_prove"}
 
 
 def test_rows_survive_the_disk(tmp_path):
@@ -111,6 +112,24 @@ def test_a_case_needs_all_of_its_measures(made_up, monkeypatch):
     judged = [claims.judge("a", {"x": 0.5, "y_low": low, "y_high": 2.0}, limit=0.5) for low in (1.0, -1.0)]
     assert [claim.verdict for claim in judged] == ["holds", "cannot be checked"]
     assert judged[0].paper == "+50.0" and judged[0].rule == "x at_most 1.0; y above 0.0"
+
+
+@pytest.mark.parametrize(
+    ("key", "kind", "sentence"),
+    [
+        ("figure-4", "real", "holds"),
+        ("figure-4", "embedded", "holds (on embedded data)"),
+        ("figure-4", "synthetic", "holds (on synthetic data)"),
+        ("figure-6", "embedded", "holds (on embedded data)"),
+        ("figure-6", "synthetic", "cannot be checked (on synthetic data)"),
+        ("lemma-6", "synthetic", "holds"),
+    ],
+)
+def test_stand_in_data_are_named_in_the_verdict_and_cannot_speak_about_people(key, kind, sentence):
+    provenance = Provenance("x", kind, "here", "1", "0" * 64, "none")
+    (claim,) = claims.on(provenance, [Claim(**{**ROW, "key": key}, verdict="holds")])
+    assert claim.sentence == sentence and f"<b>{sentence}</b>" in claims.as_html([claim])
+    assert ("On them: holds." in claim.reason) == ("cannot" in sentence)
 
 
 def test_the_ends_of_a_measure_are_found_in_this_order():
