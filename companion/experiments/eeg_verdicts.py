@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from companion.claims import Claim, Table, fill, judge, threshold
+from companion.claims import BROKEN, Claim, Table, fill, judge
 from companion.intervals import exact_ends
-
-CLOSE = threshold("figure-6", "difference")  # accuracies closer than this are called close
 
 
 def verdicts(
@@ -41,9 +39,9 @@ def learned(difference: dict) -> dict:
 
 
 def broken(ablation: Table | None) -> list[str]:
-    """Return the settings of an ablation in which quantisation costs more than CLOSE."""
+    """Return the settings of an ablation in which quantisation costs more than BROKEN."""
     if ablation is None or ablation.empty:
         return []
     wide = ablation.pivot_table(index="setting", columns="variant", values="accuracy", sort=False)
-    lost = wide["quantised"] - wide["unquantised"] < -CLOSE
+    lost = wide["quantised"] - wide["unquantised"] < -BROKEN
     return [setting for setting in wide.index[lost] if setting != "as chosen"]

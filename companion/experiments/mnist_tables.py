@@ -6,13 +6,12 @@ import math
 
 import pandas as pd
 
+from companion.claims import BROKEN
 from companion.experiments import mnist
-
-DECISIVE = 0.1  # a choice that costs more than ten points decides
 
 
 def broken(ablation: pd.DataFrame) -> list[str]:
-    """Return, in words, the choices that cost more than DECISIVE accuracy or diverge."""
+    """Return, in words, the choices that cost more than BROKEN accuracy or diverge."""
     if ablation.empty:
         return []
     first = ablation["choice"] == ablation["choice"].iloc[0]
@@ -21,7 +20,7 @@ def broken(ablation: pd.DataFrame) -> list[str]:
     for row in ablation[~first].itertuples():
         if row.diverged >= 0:
             words.append(f"{row.choice}: {row.variant} diverged at t = {row.diverged}")
-        elif row.final < usual[row.variant] - DECISIVE:
+        elif row.final < usual[row.variant] - BROKEN:
             words.append(
                 f"{row.choice}: {row.variant} {row.final:.0%} instead of {usual[row.variant]:.0%}"
             )
