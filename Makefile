@@ -8,7 +8,7 @@ ROWS ?=
 PARTS ?=
 RUN := $(if $(filter Windows_NT,$(OS)),.venv/Scripts/python,.venv/bin/python) -m companion
 
-.PHONY: help setup figures report verify test test-matrix lab bench data
+.PHONY: help setup figures report site verify test test-matrix lab bench data
 .DEFAULT_GOAL := help
 
 help:
@@ -16,6 +16,7 @@ help:
 	@echo 'make test      run the whole test suite'
 	@echo 'make test-matrix  the sensitive tests and verify as other machines run them; other Pythons   [ROWS="sse busy"] [PARTS=tests]'
 	@echo 'make report    write figures/report.html and the tables of the README from what is in figures/'
+	@echo 'make site      build site/: report, notebooks, documents and API as one static folder for any web server'
 	@echo 'make verify    run the smoke profile from nothing and compare every number with a reference   [NB=01] [UPDATE=1]'
 	@echo 'make lab       open JupyterLab on this machine only'
 	@echo 'make bench     measure speed, as ratios within one run'
@@ -31,6 +32,9 @@ figures: setup
 
 report: setup
 	@$(RUN) report
+
+site: setup
+	@$(RUN) site
 
 verify: setup
 	@$(RUN) verify $(if $(NB),--nb '$(NB)') $(if $(UPDATE),--update)

@@ -33,6 +33,8 @@ def _parser() -> argparse.ArgumentParser:
     report = commands.add_parser("report", help="write figures/report.html and the README's tables from what is in figures/")
     report.add_argument("--output", type=Path, default=ROOT / "figures", help="the folder of the figures")
     report.set_defaults(command=_report)
+    site = commands.add_parser("site", help="build site/: report, notebooks, documents and API as one static folder")
+    site.set_defaults(command=_site)
     verify = commands.add_parser("verify", help="run the smoke profile from nothing and compare its numbers with the reference")
     verify.add_argument("--nb", default=None, help="one notebook, by the beginning of its name: 03")
     verify.add_argument("--update", action="store_true", help="write the reference instead")
@@ -80,6 +82,16 @@ def _report(options: argparse.Namespace) -> int:
         return 1
     print(f"report: {next(os.path.relpath(path) for path in written if path.name == 'report.html')}")
     return 0
+
+
+def _site(options: argparse.Namespace) -> int:
+    from companion.publish import site
+
+    dead = site.build(ROOT, ROOT / "site")
+    for link in dead:
+        print(f"site: dead link: {link}", file=sys.stderr)
+    print(f"site: {os.path.relpath(ROOT / 'site' / 'index.html')}, ready for any web server")
+    return int(bool(dead))
 
 
 def _verify(options: argparse.Namespace) -> int:

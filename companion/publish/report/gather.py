@@ -1,4 +1,4 @@
-"""What a folder of figures holds, read once: claims, figures with their records, runs, and where the paper is silent."""
+"""What a folder of figures holds, read once: claims, figures with their records, runs, choices."""
 
 from __future__ import annotations
 
@@ -9,19 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import nbformat
+import yaml
 
-from companion import claims
+from companion.claims import VERDICTS, Claim, load
 from companion.publish.report import provenance
 
-PAPER_FIGURES = {  # the paper's captions, and the notebook that redraws each
-    "fig1": ("Topology structure of the directed graph", "01"),
-    "fig2": ("Comparison of the prediction accuracy of Algorithm 1 with and without quantization", "01"),
-    "fig3": ("Comparison of the maximum δⁱ under different quantization stepsizes", "02"),
-    "fig4": ("Comparison of the training and testing accuracy of Algorithm 1 with and without quantization", "03"),
-    "fig5": ("Comparison of iDLG attacker's image inference results under D-PSGD algorithm and our algorithm", "03"),
-    "fig6": ("Comparison of the cross-subject classification accuracy of Algorithm 1 with and without quantization", "04"),
-    "fig7": ("Comparison of iDLG attacker's EEG inference results under D-PSGD algorithm and our algorithm", "04"),
-}
+CAPTIONS = yaml.safe_load(Path(__file__).with_name("figures.yaml").read_text(encoding="utf-8"))
+SPELLINGS = {"mnist": "MNIST", "idlg": "iDLG", "eeg": "EEG"}
 
 
 @dataclass(frozen=True)
@@ -33,23 +27,28 @@ class Figure:
     notebook: str
     heading: str
     params: dict
-    data: tuple[dict, ...]
+    data: list[dict]
+    numbers: dict
 
     @property
     def label(self) -> str:
-        """Return how a reader would call it: Fig. 2, or Fig. 2: limits."""
-        number, _, rest = self.name.removeprefix("fig").partition("_")
-        return f"Fig. {number}" + (f", {rest.replace('_', ' ')}" if rest else "")
+        """Return how a reader would call it: Fig. 2, or Fig. 2, limits."""
+        return f"Fig. {self.name[3:].replace('_', ', ', 1).replace('_', ' ')}"
 
     @property
     def caption(self) -> str:
-        """Return what it shows, in a sentence: the paper's caption where it has one, else the heading in our notebook."""
-        return PAPER_FIGURES[self.name][0] if self.name in PAPER_FIGURES else self.heading
+        """Return the paper's caption where it has one, else the heading in our notebook."""
+        return CAPTIONS.get(self.name, ("", self.heading))[1]
+
+    @property
+    def stand_ins(self) -> set[str]:
+        """Return the names of the data that are not the real ones."""
+        return {record["name"] for record in self.data if record["kind"] != "real"}
 
 
 @dataclass(frozen=True)
 class Notebook:
-    """One notebook of the project: its name, its question, and the record of its last run (empty: not recorded)."""
+    """One notebook: its name, its question, and the record of its last run (empty: none)."""
 
     name: str
     title: str
@@ -57,8 +56,10 @@ class Notebook:
     executed: bool
 
     @property
-    def number(self) -> str:
-        return self.name[:2]
+    def topic(self) -> str:
+        """Return its number and name in words, for a list of links."""
+        first, *rest = (SPELLINGS.get(word, word) for word in self.name[3:].split("_"))
+        return " ".join([f"{int(self.name[:2])}.", first[0].upper() + first[1:], *rest])
 
 
 @dataclass(frozen=True)
@@ -66,9 +67,9 @@ class Found:
     """Everything that the report shows."""
 
     folder: Path
-    notebooks: tuple[Notebook, ...]
-    claims: tuple[claims.Claim, ...]
-    figures: tuple[Figure, ...]
+    notebooks: list[Notebook]
+    claims: list[Claim]
+    figures: list[Figure]
     choices: str
 
     @property
@@ -76,81 +77,114 @@ class Found:
         """Return the executed notebooks in the folder."""
         return sorted((self.folder / "notebooks").glob("*.ipynb"))
 
-    @property
-    def missing(self) -> list[str]:
-        """Return those of the paper's figures that are not here."""
-        here = {figure.name for figure in self.figures}
-        return [name for name in PAPER_FIGURES if name not in here]
+    def figure(self, name: str) -> Figure:
+        """Return a figure; KeyError when it is not here."""
+        return {figure.name: figure for figure in self.figures}[name]
+
+    def claim(self, key: str) -> Claim:
+        """Return a claim; KeyError when it is not here."""
+        return {claim.key: claim for claim in self.claims}[key]
 
     def counts(self, ours: bool) -> dict[str, int]:
         """Return how often each verdict was given, on the paper's claims or on our own."""
         given = Counter(claim.verdict for claim in self.claims if claim.ours_to_prove == ours)
-        return {verdict: given[verdict] for verdict in claims.VERDICTS}
+        return {verdict: given[verdict] for verdict in VERDICTS}
+
+    def carried(self, notebook: str) -> list[tuple[Figure | None, list[Claim]]]:
+        """Return a notebook's figures with the claims that each carries, and with those of none.
+
+        The latter stand beside the first figure when it has none of its own, else before it.
+        """
+        own: dict[str, list] = {}
+        for claim in (claim for claim in self.claims if claim.notebook == notebook):
+            own.setdefault(claim.figure, []).append(claim)
+        here = [figure for figure in self.figures if figure.notebook == notebook]
+        shown = [(figure, own.pop(figure.name, [])) for figure in here]
+        loose = [claim for rows in own.values() for claim in rows]
+        if loose and shown and not shown[0][1]:
+            return [(shown[0][0], loose), *shown[1:]]
+        return [(None, loose), *shown]
+
+    def stand_ins(self, claim: Claim) -> list[str]:
+        """Return the stand-in data that a verdict rests on: its figure's, or its notebook's."""
+        near = [figure for figure in self.figures if figure.notebook == claim.notebook]
+        exact = [figure for figure in near if figure.name == claim.figure]
+        return sorted(set().union(*(figure.stand_ins for figure in exact or near)))
+
+    def verdict(self, claim: Claim) -> str:
+        """Return the verdict with its condition, and with a warning where data are stand-ins."""
+        names = ", ".join(self.stand_ins(claim))
+        return claim.sentence + (f", on stand-in data ({names})" if names else "")
 
     def profile(self, notebook: str) -> str:
         """Return the profile that a notebook's figures were made at, as they themselves say."""
-        named = {figure.params.get("profile", "") for figure in self.figures if figure.notebook == notebook} - {""}
-        return " and ".join(sorted(named)) or "not run"
+        own = (figure.params for figure in self.figures if figure.notebook == notebook)
+        names = sorted({params.get("profile", "") for params in own} - {""})
+        return " and ".join(names) or "not run"
 
     def command(self, notebook: str) -> str:
-        """Return the command that makes a notebook's rows and figures again."""
+        """Return the command that makes a notebook's verdicts and figures again."""
         profile = self.profile(notebook)
-        return f"make figures NB={notebook[:2]}" + ("" if profile in ("default", "not run") else f" PROFILE={profile}")
+        size = "" if profile in ("default", "not run") else f" PROFILE={profile}"
+        return f"make figures NB={notebook[:2]}{size}"
 
     def data(self) -> dict[str, tuple[dict, list[str]]]:
-        """Return every data set by its hash, with the labels of the figures made from it."""
+        """Return every data set by its hash, with the figures of the paper that it is used for."""
         used: dict[str, tuple[dict, list[str]]] = {}
         for figure in self.figures:
             for record in figure.data:
-                used.setdefault(record["sha256"], (record, []))[1].append(figure.label)
+                labels = used.setdefault(record["sha256"], (record, []))[1]
+                labels.append(figure.label.partition(",")[0])
         return used
 
 
 def gather(folder: Path, root: Path) -> Found:
     """Return what is in a folder of figures; notebooks and documents are the project's."""
-    runs, places = provenance.load(folder), sorted((root / "notebooks").glob("[0-9]*.ipynb"))
-    headings: dict[str, str] = {}
-    notebooks = []
-    for place in places:
-        content = nbformat.read(place, as_version=4)
-        headings |= _headings(content)
-        executed = (folder / "notebooks" / place.name).exists()
-        notebooks.append(Notebook(place.stem, _title(content, place.stem), runs.get(place.stem, {}), executed))
-    records = [_figure(path, headings) for path in folder.glob("fig*.json") if path.with_suffix(".png").exists()]
+    places = sorted((root / "notebooks").glob("[0-9]*.ipynb"))
+    contents = {place.stem: nbformat.read(place, as_version=4) for place in places}
+    headings = {name: heading for text in contents.values() for name, heading in _headings(text)}
+    paths = [path for path in folder.glob("fig*.json") if path.with_suffix(".png").exists()]
     choices = root / "docs" / "silent_choices.md"
     return Found(
         folder=folder,
-        notebooks=tuple(notebooks),
-        claims=tuple(claim for claim in claims.load(folder) if claim.notebook in {place.stem for place in places}),
-        figures=tuple(sorted(records, key=lambda figure: _order(figure.name))),
-        choices=choices.read_text(encoding="utf-8").partition("\n")[2].strip() if choices.exists() else "",
+        notebooks=_notebooks(contents, folder),
+        claims=[claim for claim in load(folder) if claim.notebook in contents],
+        figures=[_figure(path, headings) for path in sorted(paths, key=_order)],
+        choices=choices.read_text("utf-8").partition("\n")[2].strip() if choices.exists() else "",
     )
+
+
+def _notebooks(contents: dict[str, nbformat.NotebookNode], folder: Path) -> list[Notebook]:
+    runs = provenance.load(folder)
+    executed = {path.stem for path in (folder / "notebooks").glob("*.ipynb")}
+    return [
+        Notebook(name, _title(content, name), runs.get(name, {}), name in executed)
+        for name, content in contents.items()
+    ]
 
 
 def _figure(path: Path, headings: dict[str, str]) -> Figure:
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
-        name, data = record["figure"], tuple(record["data"])
+        name, data = record["figure"], list(record["data"])
     except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{path.name} is not the record of a figure ({type(error).__name__}: {error})") from None
+        problem = f"{type(error).__name__}: {error}"
+        raise ValueError(f"{path.name} is not the record of a figure ({problem})") from None
+    heading, params, numbers = headings.get(name, name), record["params"], record["numbers"]
     return Figure(
-        name=name,
-        path=path.with_suffix(".png"),
-        notebook=record.get("notebook", ""),
-        heading=headings.get(name, name),
-        params=record.get("params", {}),
-        data=data,
+        name, path.with_suffix(".png"), record["notebook"], heading, params, data, numbers
     )
 
 
-def _order(name: str) -> tuple[int, str]:
-    number = re.match(r"fig(\d+)", name)
-    return (int(number[1]) if number else 99, name)
+def _order(path: Path) -> tuple[int, str]:
+    number = re.match(r"fig(\d+)", path.stem)
+    return (int(number[1]) if number else 99, path.stem)
 
 
 def _title(notebook: nbformat.NotebookNode, otherwise: str) -> str:
     """Return the first heading, without its number."""
-    found = re.search(r"(?m)^# (?:\d+\.\s*)?(.+)$", "\n".join(c.source for c in notebook.cells if c.cell_type == "markdown"))
+    text = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
+    found = re.search(r"(?m)^# (?:\d+\.\s*)?(.+)$", text)
     return found[1].strip() if found else otherwise
 
 
@@ -158,16 +192,15 @@ def headings_by_cell(notebook: nbformat.NotebookNode) -> list[str]:
     """Return, for every cell, the last heading at or above it, as plain words."""
     heading, found = "", []
     for cell in notebook.cells:
-        if cell.cell_type == "markdown" and (lines := re.findall(r"(?m)^#+ (.+)$", cell.source)):
-            heading = re.sub(r"[$`*]", "", lines[-1]).strip()
+        lines = re.findall(r"(?m)^#+ (.+)$", cell.source) if cell.cell_type == "markdown" else []
+        heading = re.sub(r"[$`*]", "", lines[-1]).strip() if lines else heading
         found.append(heading)
     return found
 
 
-def _headings(notebook: nbformat.NotebookNode) -> dict[str, str]:
-    """Return, for every figure that a notebook saves, the heading it stands under."""
-    found: dict[str, str] = {}
-    for cell, heading in zip(notebook.cells, headings_by_cell(notebook), strict=True):
-        if cell.cell_type == "code":
-            found |= dict.fromkeys(re.findall(r"[\"'](fig\d\w*)[\"']", cell.source), heading)
-    return found
+def _headings(notebook: nbformat.NotebookNode) -> list[tuple[str, str]]:
+    """Return every figure that a notebook saves, with the heading it stands under."""
+    cells = zip(notebook.cells, headings_by_cell(notebook), strict=True)
+    code = [(cell.source, heading) for cell, heading in cells if cell.cell_type == "code"]
+    named = r"[\"'](fig\d\w*)[\"']"
+    return [(name, heading) for source, heading in code for name in re.findall(named, source)]

@@ -1,58 +1,98 @@
-"""Markdown as HTML, formulas as MathML, and the one style sheet of our pages: screen, phone, paper; no script, no request."""
+"""Words as HTML: formulas by latex2mathml, Markdown by nbconvert, pages by the templates here."""
 
 from __future__ import annotations
 
 import html
 import itertools
 import re
+import unicodedata
+from collections.abc import Callable
+from pathlib import Path
 
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
+from latex2mathml.converter import convert
+from markupsafe import Markup
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 
-from companion.publish.report import mathml
+SIGNS = {"holds": "✓", "holds if": "◐", "does not hold": "✗", "cannot be checked": "?"}
+CLASSES = {"holds": "yes", "holds if": "if", "does not hold": "no", "cannot be checked": "open"}
+GREEK = ("theta", "psi", "delta", "nu", "varsigma", "epsilon", "tau")
+NAMES = {"thetabar": r"\bar{\theta}", "psibar": r"\bar{\psi}", "lam": r"\lambda", "grad": r"\nabla"}
+NAMES |= {
+    name: f"\\{name}" for name in GREEK
+}  # the paper's words in ASCII, as docs/notation.md has
+LETTER = rf"(?:{'|'.join(sorted(NAMES, key=len, reverse=True))})(?![A-Za-z])"
+SCRIPT = r"[_^](?:-?\([^)]*\)|-?\d+(?:\.\d+)?|\w(?![A-Za-z])|\*)"
+SYMBOL = re.compile(rf"(?<![\w\\])(?:{LETTER}(?:{SCRIPT})*|(?:[A-Za-z]|\d+)(?:{SCRIPT})+|F\*)")
+PLAIN = {"<=": "≤", ">=": "≥", "->": "→", "||": "‖"}
+ALPHABETS = {"script": "SCRIPT", "double-struck": "DOUBLE-STRUCK", "bold": "BOLD"}
 
-VERDICT_CLASSES = {"holds": "yes", "holds if": "if", "does not hold": "no", "cannot be checked": "open"}
-VERDICT_SIGNS = {"holds": "✓", "holds if": "◐", "does not hold": "✗", "cannot be checked": "?"}
 
-STYLE = """
-:root { color-scheme: light; --ink: #1b1b1b; --soft: #565656; --line: #d8d8d8; --back: #f6f6f4; }
-* { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 76rem; padding: 1rem 1.25rem 4rem; font: 1rem/1.5 system-ui, sans-serif; color: var(--ink);
-  background: #fff; overflow-wrap: break-word; }
-h1 { font-size: 1.6rem; line-height: 1.25; } h2 { margin-top: 2.5rem; border-bottom: 1px solid var(--line); font-size: 1.3rem; }
-h3 { font-size: 1.1rem; margin: 2rem 0 .5rem; } p, li { max-width: 46rem; }
-a { color: #00507d; } img { max-width: 100%; height: auto; }
-figure { margin: 1.5rem 0; } figcaption { color: var(--soft); max-width: 46rem; }
-math { font-family: "STIX Two Math", "Cambria Math", "Latin Modern Math", math; }
-code, pre { font: .875em/1.45 ui-monospace, monospace; } code { overflow-wrap: anywhere; }
-pre { overflow-x: auto; background: var(--back); padding: .6rem .8rem; }
-table { border-collapse: collapse; font-size: .9rem; } th, td { text-align: left; vertical-align: top; padding: .45rem .6rem;
-  border-bottom: 1px solid var(--line); } th { background: var(--back); }
-.scroll { overflow-x: auto; max-width: 100%; } .soft { color: var(--soft); } .hash { overflow-wrap: anywhere; font-size: .8em; }
-math[display=block] { overflow-x: auto; overflow-y: hidden; max-width: 100%; margin: .8rem 0; }
-.verdicts { table-layout: fixed; width: 100%; } .verdicts p { margin: .3rem 0; }
-.verdict { font-weight: 650; border-left: .35rem solid; padding-left: .5rem; }
-.yes { color: #00634a; } .if { color: #7a5200; } .no { color: #a03200; } .open { color: #565656; }
-.counts { display: flex; flex-wrap: wrap; gap: .6rem 1.2rem; padding: 0; list-style: none; }
-.counts b { font-size: 1.5rem; margin-right: .35rem; }
-nav a { margin-right: 1rem; } details { margin: .6rem 0; } summary { cursor: pointer; }
-@media screen and (max-width: 46rem) {
-  .cards thead, .cards colgroup { display: none; } .cards, .cards tbody, .cards tr, .cards td { display: block; width: 100%; }
-  .cards tr { border: 1px solid var(--line); border-radius: .4rem; margin: .8rem 0; padding: .3rem 0; }
-  .cards td { border: 0; padding: .25rem .7rem; }
-  .cards td[data-name]::before { content: attr(data-name); display: block; color: var(--soft); font-size: .8em; }
-  .cards td:empty { display: none; }
-}
-@media print {
-  html { font-size: 11px; } body { max-width: none; padding: 0; } th, td { padding: .3rem .4rem; }
-  a { color: inherit; text-decoration: none; } nav { display: none; }
-  tr, figure { break-inside: avoid; } h2, h3 { break-after: avoid; } .scroll { overflow: visible; }
-  thead { display: table-header-group; }
-}
-"""  # as few rules as will do
+def formula(latex: str, *, display: bool = False) -> str:
+    """Return a formula as MathML, or its source where it is broken; unknown commands stay."""
+    latex = re.sub(r"(\\[bB]igg?[lr]?)\\\|", r"\1‖", latex)  # which latex2mathml leaves as it is
+    if display:
+        latex = re.sub(r"(\\(?:max|min|sup|inf|lim))_", r"\1\\limits_", latex)
+    try:
+        found = convert(latex, display="block" if display else "inline")
+    except Exception:  # latex2mathml has a dozen kinds, most of them without a message
+        return f"<code>{html.escape(latex)}</code>"
+    found = found.replace(' xmlns="http://www.w3.org/1998/Math/MathML"', "").replace("\n", " ")
+    found = re.sub(r'<mi mathvariant="([a-z-]+)">(\w)</mi>', _letter, found)
+    return box(found, "Formula") if display else found
+
+
+def box(text: str, label: str) -> Markup:
+    """Return HTML in a box of its own, which scrolls when it is too wide, by keyboard as well."""
+    start = f'<div class="scroll" tabindex="0" role="group" aria-label="{label}">'
+    return Markup(f"{start}{text}</div>\n")
+
+
+def _letter(found: re.Match) -> str:
+    """Return a letter of the alphabet that Unicode keeps for it: browsers draw no variants."""
+    style, letter = ALPHABETS.get(found[1], ""), found[2]
+    name = f"{style} {'CAPITAL' if letter.isupper() else 'SMALL'} {letter.upper()}"
+    for full in (f"MATHEMATICAL {name}", name):
+        try:
+            return f"<mi>{unicodedata.lookup(full)}</mi>"
+        except KeyError:
+            continue
+    return found[0]
+
+
+def words(text: str) -> Markup:
+    """Return plain words as HTML: `code`, $formulas$, and the paper's ASCII symbols as formulas."""
+    text = re.sub(r"\b(\d+(?:\.\d+)?)e\+?(-?)0*(\d+)\b", r"$\1 \\cdot 10^{\2\3}$", text)
+    return Markup("".join(map(_part, re.split(r"(`[^`]+`|\$[^$]+\$)", text))))
+
+
+def _part(text: str) -> str:
+    if text[:1] == "`" and len(text) > 1:
+        return f"<code>{html.escape(text[1:-1], quote=False)}</code>"
+    if text[:1] == "$" and len(text) > 1:
+        return formula(text[1:-1])
+    symbols = (formula(_latex(found[0])) for found in SYMBOL.finditer(text))
+    pairs = itertools.zip_longest(SYMBOL.split(text), symbols, fillvalue="")
+    return "".join(_typeset(between) + symbol for between, symbol in pairs)
+
+
+def _latex(symbol: str) -> str:
+    """Return a symbol such as theta_t^i, d_0 or t^-(1 + nu) as LaTeX."""
+    scripted = re.sub(SCRIPT, lambda script: f"{script[0][0]}{{{script[0][1:]}}}", symbol)
+    return re.sub(LETTER, lambda name: NAMES[name[0]] + " ", scripted.replace("F*", "F^{*}"))
+
+
+def _typeset(text: str) -> str:
+    """Return words with signs that ASCII lacks: ≤, →, ‖, a minus, and scripts after a bracket."""
+    for ascii_sign, sign in PLAIN.items():
+        text = text.replace(ascii_sign, sign)
+    text = html.escape(re.sub(r"(?<![\w.)])-(?=\d)", "−", text), quote=False)
+    text = re.sub(r"(?<=[])‖])\^(\w+)", r"<sup>\1</sup>", text)
+    return re.sub(r"(?<=])_(\w+)", r"<sub>\1</sub>", text)
 
 
 class Renderer(IPythonRenderer):
-    """Renders Markdown as nbconvert does, but for formulas, which become MathML, and tables, which scroll in their own box."""
+    """Markdown as nbconvert renders it, but with MathML, plain anchors, and tables that fit."""
 
     def block_math(self, body: str) -> str:
         """Return a formula on a line of its own."""
@@ -60,44 +100,56 @@ class Renderer(IPythonRenderer):
 
     def inline_math(self, body: str) -> str:
         """Return a formula among words."""
-        return formula(body, display=False)
+        return formula(body)
 
     def latex_environment(self, name: str, body: str) -> str:
         """Return an environment as a formula on a line of its own."""
         return formula(f"\\begin{{{name}}}{body}\\end{{{name}}}", display=True)
 
+    def heading(self, text: str, level: int, **attrs) -> str:
+        """Return a heading that links can name."""
+        return f'<h{level} id="{anchor(text)}">{text}</h{level}>\n'
+
     def table(self, text: str) -> str:
-        """Return a table in a box of its own, whose rows become cards on a narrow screen."""
-        titles = re.findall(r"<th[^>]*>(.*?)</th>", text, re.S)
-        names = [html.escape(re.sub(r"<annotation.*?</annotation>|<[^>]+>", "", title), quote=True) for title in titles]
-        numbered = itertools.count()
-        named = re.sub(r"<td", lambda _: f'<td data-name="{names[next(numbered) % len(names)]}"', text) if names else text
-        return f'<div class="scroll"><table class="cards">{named}</table></div>\n'
+        """Return a table that fits."""
+        return cards(f"<table>{text}</table>")
 
 
-def formula(latex: str, *, display: bool) -> str:
-    """Return a formula as MathML, or its source as it stands when it uses what we do not know."""
-    try:
-        return mathml.convert(latex, display=display)
-    except mathml.FormulaError:
-        return f"<code>{html.escape(latex)}</code>"
+def cards(table: str) -> Markup:
+    """Return a table in a box of its own, whose rows become cards on a narrow screen."""
+    titles = [plain(title) for title in re.findall(r"<th\b[^>]*>(.*?)</th>", table, re.S)]
+    names = itertools.cycle(titles or [""])
+    named = re.sub("<td", lambda _: f'<td data-name="{html.escape(next(names))}"', table)
+    return box(named.replace("<table", '<table class="cards"', 1), "Table")
 
 
-def markdown(text: str) -> str:
+def markdown(text: str) -> Markup:
     """Return Markdown as HTML."""
-    return MarkdownWithMath(renderer=Renderer(escape=False, exclude_anchor_links=True)).render(text)
+    return Markup(MarkdownWithMath(renderer=Renderer(escape=False)).render(text))
 
 
-def document(title: str, body: str, style: str = "") -> str:
-    """Return a whole page."""
-    icon = '<link rel="icon" href="data:,">'  # else a browser asks for one
-    return (
-        f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">\n<title>{html.escape(title)}</title>\n'
-        f'<meta name="viewport" content="width=device-width, initial-scale=1">\n{icon}\n<style>{STYLE}{style}</style></head>\n'
-        f"<body>\n{body}\n</body></html>\n"
-    )
+def plain(text: str) -> str:
+    """Return HTML without its tags."""
+    return html.unescape(re.sub(r"<[^>]+>", "", text)).strip()
 
 
 def anchor(text: str) -> str:
     """Return a name that can stand behind a # in an address."""
-    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+    return re.sub(r"[^a-z0-9]+", "-", plain(text).lower()).strip("-")
+
+
+def relink(page: str, change: Callable[[str], str]) -> str:
+    """Return a page whose links to files, and to pictures beside it, are changed."""
+    attribute = re.compile(r'(?<= )(href|src)="(?!#|[a-z]+:)([^"#]+)')
+    return attribute.sub(lambda found: f'{found[1]}="{change(found[2])}', page)
+
+
+environment = Environment(
+    loader=FileSystemLoader(Path(__file__).parent / "templates", encoding="utf-8"),
+    autoescape=select_autoescape(["html"]),
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+environment.filters |= {"words": words, "markdown": markdown, "zip": zip}
+environment.globals |= {"signs": SIGNS, "classes": CLASSES, "box": box}

@@ -1,82 +1,94 @@
-"""Executed notebooks as pages that need no network: formulas as MathML, pictures inside, no script."""
+"""Executed notebooks as pages that need no network: code folded, pictures inside."""
 
 from __future__ import annotations
 
 import base64
+import html
 import re
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import nbformat
-from jinja2 import pass_context
-from nbconvert.exporters import HTMLExporter
-from nbconvert.filters.markdown_mistune import MarkdownWithMath
+from markupsafe import Markup
+from pygments import highlight
 from pygments.formatters import HtmlFormatter
+from pygments.lexers import PythonLexer
 
-from companion import files
 from companion.publish.report import gather, markup, pictures
 
 WIDTH = 1100  # of a picture, in pixels
-STYLE = """
-.prompt { display: none; } .input_area pre, .highlight pre { margin: .4rem 0; } .output_subarea { overflow-x: auto; }
-.output_subarea table { font-size: .85rem; } .text_cell_render h1 { font-size: 1.6rem; } .anchor-link { display: none; }
-.output_subarea pre { background: none; padding: 0 0 0 .8rem; }
-"""
+REPORT = ("../report.html", "Report")
+KINDS = (
+    "image/png",
+    "text/html",
+    "text/markdown",
+    "text/plain",
+)  # of an output the first that it has
+SCRIPTED = {"application/javascript", "application/vnd.jupyter.widget-view+json"}
+LIGHT, DARK = (
+    HtmlFormatter(style=name).get_style_defs(".highlight") for name in ("default", "github-dark")
+)
+CODE_STYLE = Markup(f"{LIGHT}\n@media screen and (prefers-color-scheme: dark) {{\n{DARK}\n}}")
 
 
-class Renderer(markup.Renderer):
-    """Renders the cells of a notebook from notebooks/ on a page that lies one folder deeper."""
-
-    def link(self, text: str, url: str, title: str | None = None) -> str:
-        """Return a link, corrected for where the page lies; other notebooks are pages too."""
-        if url.startswith("../"):
-            url = f"../{url}"
-        elif re.fullmatch(r"\w+\.ipynb", url):
-            url = url.replace(".ipynb", ".html")
-        return super().link(text, url, title)
-
-
-class Exporter(HTMLExporter):
-    """nbconvert's plain pages, with formulas as MathML."""
-
-    @pass_context
-    def markdown2html(self, context, source):
-        """Return a Markdown cell or output as HTML."""
-        attachments = context.get("cell", {}).get("attachments", {})
-        renderer = Renderer(escape=False, attachments=attachments, anchor_link_text="")
-        return MarkdownWithMath(renderer=renderer).render(source)
+def render(path: Path, found: gather.Found, elsewhere: Sequence[tuple[str, str]] = ()) -> str:
+    """Return an executed notebook as a page that lies beside it; `elsewhere` ends its menu."""
+    notebook = nbformat.read(path, as_version=4)
+    pages = [(f"{other.name}.html", other.topic) for other in found.notebooks if other.executed]
+    titles = {other.name: other.title for other in found.notebooks}
+    cells = map(_cell, notebook.cells, gather.headings_by_cell(notebook))
+    return markup.environment.get_template("notebook.html").render(
+        title=titles.get(path.stem, path.stem),
+        menu=[REPORT, *pages, *elsewhere],
+        cells=list(cells),
+        code_style=CODE_STYLE,
+    )
 
 
-def write(path: Path, found: gather.Found) -> Path:
-    """Write an executed notebook's page beside it, and return its path."""
-    place = path.with_suffix(".html")
-    text = page(nbformat.read(path, as_version=4), path.stem, found)
-    files.write(place, lambda file: file.write(text.encode()))
-    return place
+def _deeper(link: str) -> str:
+    """Return a link of a notebook in notebooks/ as it is one folder deeper; notebooks are pages."""
+    if re.fullmatch(r"\w+\.ipynb", link):
+        return link.replace(".ipynb", ".html")
+    return f"../{link}" if link.startswith("../") else link
 
 
-def page(notebook: nbformat.NotebookNode, name: str, found: gather.Found) -> str:
-    """Return an executed notebook as a page."""
-    headings = gather.headings_by_cell(notebook)
-    for cell, heading in zip(notebook.cells, headings, strict=True):
-        if cell.cell_type == "code":
-            _prepare(cell, heading)
-    body, _ = Exporter(template_name="basic").from_notebook_node(notebook)
-    titles = {known.name: known.title for known in found.notebooks}
-    report = '<nav><a href="../report.html">Report: all verdicts and figures</a></nav>'
-    return markup.document(titles.get(name, name), f"{report}\n{body}", STYLE + HtmlFormatter().get_style_defs(".highlight"))
+def _cell(cell: nbformat.NotebookNode, heading: str) -> dict:
+    """Return a cell as the template wants it: words, or code with its outputs."""
+    if cell.cell_type != "code":
+        return {"text": Markup(markup.relink(markup.markdown(cell.source), _deeper))}
+    outputs = map(partial(_output, heading=heading), cell.outputs)
+    code = Markup(highlight(cell.source, PythonLexer(), HtmlFormatter()))
+    return {
+        "code": code,
+        "lines": len(cell.source.splitlines()),
+        "outputs": list(filter(None, outputs)),
+    }
 
 
-def _prepare(cell: nbformat.NotebookNode, heading: str) -> None:
-    """Make pictures small and give them words; leave out what only a script could show."""
-    cell.metadata["alt"] = f"Picture of the section “{heading}”"
-    cell.outputs = [output for output in cell.outputs if not _needs_script(output)]
-    for output in cell.outputs:
-        image = output.get("data", {}).get("image/png")
-        if image:
-            small = pictures.shrink(base64.b64decode(image), WIDTH)
-            output["data"]["image/png"] = base64.b64encode(small).decode()
+def _output(output: nbformat.NotebookNode, heading: str) -> str:
+    """Return an output as HTML; nothing for what only a script could show."""
+    data = output.get("data", {})
+    kind = next((kind for kind in KINDS if kind in data), "")
+    if kind == "image/png":
+        small = pictures.data_uri(pictures.shrink(base64.b64decode(data[kind]), WIDTH))
+        return Markup('<img src="{}" alt="Picture of the section “{}”">').format(small, heading)
+    if SCRIPTED & set(data):
+        return ""
+    if kind == "text/markdown":
+        return markup.markdown(data[kind])
+    if kind == "text/html":
+        return _table(data[kind])
+    text = data[kind] if kind else output.get("text", "\n".join(output.get("traceback", [])))
+    return Markup("<pre>{}</pre>").format(re.sub(r"\x1b\[[\d;]*m", "", text)) if text else ""
 
 
-def _needs_script(output: nbformat.NotebookNode) -> bool:
-    kinds = set(output.get("data", {}))
-    return bool(kinds & {"application/javascript", "application/vnd.jupyter.widget-view+json"}) and "image/png" not in kinds
+def _table(text: str) -> Markup:
+    """Return an HTML output without scripts; a table without row heads as words in cards."""
+    kept = re.sub(r"(?s)<(script|style)\b.*?</\1>", "", text)
+    if not kept.startswith("<table") or "<th" in kept.partition("<tbody")[2]:
+        return markup.box(kept, "Table")
+    cell = re.compile(r"(<(?:td|b)\b[^>]*>)([^<]+)(?=<)")
+    return markup.cards(
+        cell.sub(lambda found: found[1] + markup.words(html.unescape(found[2])), kept)
+    )

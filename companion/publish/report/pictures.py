@@ -14,35 +14,39 @@ SMALLEST_WIDTH = 400
 
 
 def shrink(png: bytes, width: int) -> bytes:
-    """Return a PNG at most `width` pixels wide with a small palette: a fraction of the bytes, the same to the eye."""
+    """Return a PNG at most `width` pixels wide with a small palette: the same to the eye."""
     with Image.open(io.BytesIO(png)) as opened:
         picture = Image.new("RGB", opened.size, "white")
-        picture.paste(opened, mask=opened.getchannel("A") if opened.mode in ("RGBA", "LA") else None)
+        picture.paste(
+            opened, mask=opened.getchannel("A") if opened.mode in ("RGBA", "LA") else None
+        )
     if picture.width > width:
-        picture = picture.resize((width, round(picture.height * width / picture.width)), Image.Resampling.LANCZOS)
+        height = round(picture.height * width / picture.width)
+        picture = picture.resize((width, height), Image.Resampling.LANCZOS)
     buffer = io.BytesIO()
     picture.quantize(COLOURS, dither=Image.Dither.NONE).save(buffer, "png", optimize=True)
     return min(buffer.getvalue(), png, key=len)
 
 
-def data_uri(png: bytes) -> str:
-    """Return a PNG as an address that holds it."""
-    return f"data:image/png;base64,{base64.b64encode(png).decode()}"
+def data_uri(picture: bytes, kind: str = "png") -> str:
+    """Return a picture as an address that holds it."""
+    return f"data:image/{kind};base64,{base64.b64encode(picture).decode()}"
 
 
-def embed(paths: Sequence[Path], widths: Sequence[int], limit: int) -> list[str]:
-    """Return pictures as addresses, at these widths or, when they are over `limit` characters in all, narrower."""
-    originals = [path.read_bytes() for path in paths]
-    scale = 1.0
+def embed(paths: Sequence[Path], width: int, limit: int) -> list[str]:
+    """Return pictures as addresses, narrower when they are over `limit` characters in all.
+
+    A figure is drawn in lines, which are sharp at any size, where its SVG takes no more bytes.
+    """
     while True:
-        wanted = [max(SMALLEST_WIDTH, round(scale * width)) for width in widths]
-        found = [data_uri(shrink(png, width)) for png, width in zip(originals, wanted, strict=True)]
-        if sum(map(len, found)) <= limit or max(wanted, default=SMALLEST_WIDTH) == SMALLEST_WIDTH:
+        found = [_smaller(path, width) for path in paths]
+        if sum(map(len, found)) <= limit or width == SMALLEST_WIDTH:
             return found
-        scale *= 0.8
+        width = max(SMALLEST_WIDTH, round(0.9 * width))
 
 
-def size(png: bytes) -> tuple[int, int]:
-    """Return width and height of a PNG in pixels."""
-    with Image.open(io.BytesIO(png)) as opened:
-        return opened.size
+def _smaller(path: Path, width: int) -> str:
+    lines = path.with_suffix(".svg")
+    dots = data_uri(shrink(path.read_bytes(), width))
+    choices = [data_uri(lines.read_bytes(), "svg+xml")] if lines.exists() else []
+    return min([*choices, dots], key=len)

@@ -1,0 +1,165 @@
+"""Everything as one static folder: the report, the notebooks, the documents, and the API.
+
+A page is first made where its source lies in the project, with the links it has there; then every
+link is led to the place of its target in the site. Whatever else is linked to is copied along.
+"""
+
+from __future__ import annotations
+
+import html
+import importlib
+import inspect
+import os
+import pkgutil
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path, PurePosixPath
+from types import ModuleType
+
+import ldp_core
+from companion.publish.report import gather, markup, notebooks, page
+
+REPORT, DOCUMENTS, API = "figures/report.html", "docs/index.html", "ldp_core/index.html"
+MENU = {REPORT: "Report", DOCUMENTS: "Documents", API: "ldp_core"}
+WRITTEN = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/**/*.md", "data/*.md")
+
+
+def build(root: Path, folder: Path) -> list[str]:
+    """Replace `folder` by the site, and return its dead links: none, unless something is wrong."""
+    pages = render(root)
+    places = {source: _place(source) for source in pages}
+    shutil.rmtree(folder, ignore_errors=True)
+    for source, text in pages.items():
+        place = folder / places[source]
+        place.parent.mkdir(parents=True, exist_ok=True)
+        leads = partial(_lead, source=source, places=places, root=root, folder=folder)
+        place.write_text(markup.relink(text, leads), encoding="utf-8")
+    return dead_links(folder)
+
+
+def render(root: Path) -> dict[str, str]:
+    """Return every page by the path of its source in the project."""
+    found = gather.gather(root / "figures", root)
+    pages = {REPORT: page.render(found, _menu(REPORT)[1:])}
+    for path in found.executed:
+        source = f"figures/notebooks/{path.stem}.html"
+        pages[source] = notebooks.render(path, found, _menu(source)[1:])
+    texts = {path: markup.markdown(path.read_text("utf-8")) for path in _documents(root)}
+    documents = {path.relative_to(root).as_posix(): text for path, text in texts.items()}
+    titles = {source: _title(text) or source for source, text in documents.items()}
+    pages |= {source: _document(source, titles[source], documents[source]) for source in documents}
+    return pages | {DOCUMENTS: _index(DOCUMENTS, titles)} | _reference()
+
+
+def _documents(root: Path) -> list[Path]:
+    return sorted({path for pattern in WRITTEN for path in root.glob(pattern)})
+
+
+def _title(text: str) -> str:
+    found = re.search(r"(?s)<h1[^>]*>(.*?)</h1>", text)
+    return markup.plain(found[1]) if found else ""
+
+
+def _place(source: str) -> str:
+    """Return where a page lies in the site."""
+    own = PurePosixPath(source.removeprefix("figures/")).with_suffix(".html")
+    return "index.html" if source == REPORT else str(own)
+
+
+def _menu(source: str) -> list[tuple[str, str]]:
+    """Return addresses and names of the main pages, as seen from a page's source."""
+    return [(_relative(target, source), name) for target, name in MENU.items()]
+
+
+def _relative(target: str, source: str) -> str:
+    return os.path.relpath(target, PurePosixPath(source).parent)
+
+
+def _document(source: str, title: str, text: str) -> str:
+    template = markup.environment.get_template("document.html")
+    style, body = notebooks.CODE_STYLE, markup.Markup(text)
+    return template.render(title=title, menu=_menu(source), code_style=style, text=body)
+
+
+def _index(source: str, titles: dict[str, str]) -> str:
+    """Return a page that lists others."""
+    links = ((_relative(target, source), html.escape(title)) for target, title in titles.items())
+    lines = "".join(f'<li><a href="{link}">{title}</a></li>' for link, title in links)
+    return _document(source, MENU[source], f"<h1>{MENU[source]}</h1><ul>{lines}</ul>")
+
+
+def _reference() -> dict[str, str]:
+    """Return a page for every module of ldp_core, and one that lists them."""
+    names = [module.name for module in pkgutil.walk_packages(ldp_core.__path__, "ldp_core.")]
+    modules = {_source(module): module for module in map(importlib.import_module, names)}
+    about = {source: inspect.getdoc(module) or "" for source, module in modules.items()}
+    first = {
+        source: f"{modules[source].__name__}: {about[source].partition('.')[0]}" for source in about
+    }
+    template = markup.environment.get_template("api.html")
+    pages = {
+        source: template.render(
+            title=module.__name__, menu=_menu(source), about=about[source], entries=_entries(module)
+        )
+        for source, module in modules.items()
+    }
+    return pages | {API: _index(API, first)}
+
+
+def _source(module: ModuleType) -> str:
+    path = module.__name__.replace(".", "/")
+    return f"{path}/__init__.py" if hasattr(module, "__path__") else f"{path}.py"
+
+
+def _entries(module: ModuleType) -> Iterator[tuple[str, str, str]]:
+    """Yield name, signature and docstring of what a module offers, methods after their class."""
+    for name, thing in vars(module).items():
+        if (
+            name[0] != "_"
+            and callable(thing)
+            and getattr(thing, "__module__", "") == module.__name__
+        ):
+            yield name, _signature(thing), inspect.getdoc(thing) or ""
+            own = vars(thing).items() if inspect.isclass(thing) else ()
+            for inner, value in own:
+                method = getattr(value, "__func__", getattr(value, "fget", value))
+                if inner[0] != "_" and inspect.isfunction(method) and method.__doc__:
+                    yield f"{name}.{inner}", _signature(method), inspect.getdoc(method) or ""
+
+
+def _signature(thing: Callable) -> str:
+    """Return the arguments as they are written, or nothing for what has none."""
+    try:
+        return re.sub(r"(: |-> )'([^']+)'", r"\1\2", str(inspect.signature(thing)))
+    except (TypeError, ValueError):
+        return ""
+
+
+def _lead(link: str, *, source: str, places: dict[str, str], root: Path, folder: Path) -> str:
+    """Return a link as it is in the site; a file that is no page is copied there."""
+    target = os.path.normpath(PurePosixPath(source).parent / html.unescape(link))
+    notebook = re.fullmatch(r"(?:figures/)?notebooks/(\w+)\.ipynb", target)
+    page_of = f"figures/notebooks/{notebook[1]}.html" if notebook else target
+    if (root / target).is_dir():
+        page_of = REPORT
+    place = places.get(page_of, target.removeprefix("figures/"))
+    if page_of not in places and not target.startswith("..") and (root / target).is_file():
+        (folder / place).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(root / target, folder / place)
+    return _relative(place, places[source])
+
+
+def dead_links(folder: Path) -> list[str]:
+    """Return every link of the pages in a folder that leads nowhere, after its page."""
+    texts = {path: path.read_text(encoding="utf-8") for path in sorted(folder.rglob("*.html"))}
+    names = {path: set(re.findall(r' id="([^"]+)"', text)) for path, text in texts.items()}
+    dead = []
+    for path, text in texts.items():
+        for link in re.findall(r' (?:href|src)="(?!https?:|data:|mailto:)([^"]*)"', text):
+            target, _, name = link.partition("#")
+            place = Path(os.path.normpath(path.parent / target)) if target else path
+            if not place.is_file() or (name and name not in names.get(place, {name})):
+                dead.append(f"{path.relative_to(folder)}: {link}")
+    return dead
