@@ -132,7 +132,8 @@ def _entries(module: ModuleType) -> Iterator[tuple[str, str, str]]:
 def _signature(thing: Callable) -> str:
     """Return the arguments as they are written, or nothing for what has none."""
     try:
-        return re.sub(r"(: |-> )'([^']+)'", r"\1\2", str(inspect.signature(thing)))
+        written = re.sub(r"ForwardRef\(('.+?')\)", r"\1", str(inspect.signature(thing)))
+        return re.sub(r"(: |-> )'([^']+)'", r"\1\2", written)
     except (TypeError, ValueError):
         return ""
 

@@ -27,8 +27,8 @@ def chromium():
 def new_page(chromium):
     """Return a function that opens a page of a size, whose waits are patient."""
 
-    def opened(width: int = 1280, height: int = 720):
-        page = chromium.new_page(viewport={"width": width, "height": height})
+    def opened(width: int = 1280, height: int = 720, **options):
+        page = chromium.new_page(viewport={"width": width, "height": height}, **options)
         page.set_default_timeout(PATIENCE)
         page.set_default_navigation_timeout(PATIENCE)
         return page

@@ -25,6 +25,7 @@ LETTER = rf"(?:{'|'.join(sorted(NAMES, key=len, reverse=True))})(?![A-Za-z])"
 SCRIPT = r"[_^](?:-?\([^)]*\)|-?\d+(?:\.\d+)?|\w(?![A-Za-z])|\*)"
 SYMBOL = re.compile(rf"(?<![\w\\])(?:{LETTER}(?:{SCRIPT})*|(?:[A-Za-z]|\d+)(?:{SCRIPT})+|F\*)")
 PLAIN = {"<=": "≤", ">=": "≥", "->": "→", "||": "‖"}
+BAR = re.compile(r'<mo(?: fence="false")?(?: stretchy="false")?>(&#x(?:0007C|02016|0002F);)</mo>')
 ALPHABETS = {"script": "SCRIPT", "double-struck": "DOUBLE-STRUCK", "bold": "BOLD"}
 
 
@@ -38,6 +39,7 @@ def formula(latex: str, *, display: bool = False) -> str:
     except Exception:  # latex2mathml has a dozen kinds, most of them without a message
         return f"<code>{html.escape(latex)}</code>"
     found = found.replace(' xmlns="http://www.w3.org/1998/Math/MathML"', "").replace("\n", " ")
+    found = BAR.sub(r'<mo stretchy="false" lspace="0" rspace="0">\1</mo>', found)
     found = re.sub(r'<mi mathvariant="([a-z-]+)">(\w)</mi>', _letter, found)
     return box(found, "Formula") if display else found
 
@@ -93,6 +95,10 @@ def _typeset(text: str) -> str:
 
 class Renderer(IPythonRenderer):
     """Markdown as nbconvert renders it, but with MathML, plain anchors, and tables that fit."""
+
+    def block_code(self, code: str, info: str | None = None) -> str:
+        """Return code in a box that scrolls, by keyboard as well."""
+        return super().block_code(code, info).replace("<pre", '<pre tabindex="0"', 1)
 
     def block_math(self, body: str) -> str:
         """Return a formula on a line of its own."""

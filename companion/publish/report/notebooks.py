@@ -11,9 +11,7 @@ from pathlib import Path
 
 import nbformat
 from markupsafe import Markup
-from pygments import highlight
 from pygments.formatters import HtmlFormatter
-from pygments.lexers import PythonLexer
 
 from companion.publish.report import gather, markup, pictures
 
@@ -58,7 +56,7 @@ def _cell(cell: nbformat.NotebookNode, heading: str) -> dict:
     if cell.cell_type != "code":
         return {"text": Markup(markup.relink(markup.markdown(cell.source), _deeper))}
     outputs = map(partial(_output, heading=heading), cell.outputs)
-    code = Markup(highlight(cell.source, PythonLexer(), HtmlFormatter()))
+    code = Markup(markup.Renderer().block_code(cell.source, "python"))
     return {
         "code": code,
         "lines": len(cell.source.splitlines()),
