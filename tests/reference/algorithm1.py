@@ -20,6 +20,23 @@ def quantise_dithered(y: float, d: float, coin: float, offset: float) -> float:
     return offset * d + quantise(y - offset * d, d, coin)
 
 
+def quantise_spline(y: float, d: float, coin: float, offset: float, degree: int):
+    """Return (value, distance of the coin from the nearest decision): p + 1 neighbours, highest first.
+
+    The weight of a grid point x steps away is 1/p! sum_j (-1)^j binom(p+1, j) (x + (p+1)/2 - j)_+^p.
+    """
+    ratio, cumulated, chosen, margin = y / d - offset, 0.0, 0, coin
+    for level in range(math.floor(ratio) + degree + 1, math.floor(ratio) - degree - 2, -1):
+        x = level - ratio + (degree + 1) / 2
+        if not 0 < x < degree + 1:
+            continue
+        powers = [math.comb(degree + 1, j) * max(0.0, x - j) ** degree for j in range(degree + 2)]
+        chosen = level if coin >= cumulated else chosen
+        cumulated += math.fsum(powers[::2] + [-power for power in powers[1::2]]) / math.factorial(degree)
+        margin = min(margin, abs(coin - cumulated))
+    return (chosen + offset) * d, margin
+
+
 def logistic_gradient(theta: np.ndarray, points: list) -> np.ndarray:
     """grad f_t(theta) = 1/(t+1) sum_k 1/N_k sum_s grad log(1 + exp(-b a.theta)); a data point is a list of (a, b)."""
     total = np.zeros_like(theta)
