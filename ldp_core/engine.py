@@ -41,8 +41,23 @@ class Compiled:
         """Return the same coins, and the same dither, as the plain algorithm draws."""
         return self.plain.coins(seed, Uniforms)
 
+    @property
+    def at_sent(self) -> bool:
+        """Return whether gradients are taken at sent values."""
+        return self.plain.at_sent
+
+    def send(self, state: State, coins: Draws) -> Messages:
+        """Return what `Algorithm1.send` returns, from the plain one."""
+        return self.plain.send(state, coins)
+
+    def move(self, state: State, gradients: np.ndarray, messages: Messages) -> State:
+        """Return what `Algorithm1.move` returns, from the plain one."""
+        return self.plain.move(state, gradients, messages)
+
     def step(self, state: State, gradients: np.ndarray, coins: Draws) -> tuple[State, Messages]:
-        """Return what `Algorithm1.step` returns."""
+        """Return what `Algorithm1.step` returns; smoother coins and a box are left to the plain one."""
+        if self.plain.degree > 1 or self.plain.box is not None:
+            return self.plain.step(state, gradients, coins)
         network, t = self.plain.network, state.t
         private, dither = self.plain.separate(coins)
         d, lam = self.plain.schedules.step(t), float(self.plain.schedules.lam(t))

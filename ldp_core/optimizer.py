@@ -160,14 +160,25 @@ class Algorithm1:
 
     `dither` is a public seed (ours, not the paper's): the grid of every coordinate and message is then moved by a fresh uniform
     offset that anybody can compute from it (`quantizer`). It must not be the private seed of the coins.
+
+    Three more options are ours; `accountant.promise` needs them. `degree` is that of the quantizer's
+    coins. `at_sent` takes every agent's gradient at the value of theta that it *sent*, Q(theta_t^i),
+    in place of theta_t^i: what is sent then decides where gradients are taken, whatever the data are.
+    `box` is a public bound: what is received beyond [-box, box] is read as its nearest end.
     """
 
     network: Network
     schedules: Schedules
     quantised: bool = True
     dither: int | None = None
+    degree: int = 1
+    at_sent: bool = False
+    box: float | None = None
 
     def __post_init__(self) -> None:
+        quantizer.require_degree(self.degree)
+        if self.box is not None:
+            _require_positive("box", self.box)
         if self.network.agents != self.schedules.agents:
             raise ValueError(f"the network has {self.network.agents} agents and the schedules {self.schedules.agents}")
         if self.dither is None:
@@ -207,23 +218,30 @@ class Algorithm1:
 
         `coins` has shape `[runs, 2, agents, dim]`: first those of theta, then those of psi; `Dithered` where there is a dither.
         """
-        messages = self._messages(state, coins)
+        messages = self.send(state, coins)
+        return self.move(state, gradients, messages), messages
+
+    def move(self, state: State, gradients: np.ndarray, messages: Messages) -> State:
+        """Return the state at t + 1, when `messages` is what was sent at t (eq. (4))."""
         sent_theta, sent_psi = cast(tuple[np.ndarray, np.ndarray], messages.values())
+        if self.box is not None:
+            sent_theta, sent_psi = (np.clip(sent, -self.box, self.box) for sent in (sent_theta, sent_psi))
         network, t = self.network, state.t
         psi = _mix(network.C, state.psi, sent_psi)
         psi += self.schedules.lam(t) * gradients
         theta = _mix(network.R, state.theta, sent_theta)
         theta -= (psi - state.psi) / (network.agents * np.diagonal(state.z)[:, None])
-        return State(t + 1, theta, psi, state.z + network.R @ state.z), messages
+        return State(t + 1, theta, psi, state.z + network.R @ state.z)
 
-    def _messages(self, state: State, uniform: Draws) -> Messages:
+    def send(self, state: State, uniform: Draws = None) -> Messages:
+        """Return the messages of iteration t."""
         if not self.quantised:
             return Messages(state.t, state.theta, state.psi, None)
         coins, dither = self.separate(uniform)
         step = self.schedules.step(state.t)
         of_theta, of_psi = (None, None) if dither is None else (dither[:, 0], dither[:, 1])
-        theta = quantizer.quantise(state.theta, step[:, None], coins[:, 0], of_theta)
-        psi = quantizer.quantise(state.psi, step[:, None], coins[:, 1], of_psi)
+        theta = quantizer.quantise(state.theta, step[:, None], coins[:, 0], of_theta, self.degree)
+        psi = quantizer.quantise(state.psi, step[:, None], coins[:, 1], of_psi, self.degree)
         return Messages(state.t, theta, psi, step, dither)
 
     def separate(self, uniform: Draws) -> tuple[np.ndarray, np.ndarray | None]:
@@ -321,12 +339,20 @@ def resume(
         raise ValueError(f"{len(runs)} run numbers for {len(state.theta)} runs of theta_0")
     coins = algorithm.coins(seed)
     for t in range(state.t, state.t + iterations):
-        following, messages = algorithm.step(state, oracle(state.theta, t), coins(runs, t, state.theta.shape[2]))
+        following, messages = _advance(algorithm, oracle, state, coins(runs, t, state.theta.shape[2]))
         if observe is not None:
             observe(state, messages)
         _require_finite(following)
         state = following
     return state
+
+
+def _advance(algorithm, oracle: Oracle, state: State, draws: Draws) -> tuple[State, Messages]:
+    """Return the next state and the messages, with gradients at theta or, `at_sent`, at what was sent."""
+    if not getattr(algorithm, "at_sent", False):
+        return algorithm.step(state, oracle(state.theta, state.t), draws)
+    messages = algorithm.send(state, draws)
+    return algorithm.move(state, oracle(messages.values()[0], state.t), messages), messages
 
 
 class Transcript:

@@ -140,7 +140,7 @@ def precision(degree: int) -> float:
 
 def density(x, degree: int = 1) -> np.ndarray:
     """Return the density of (value - y) / d over a uniform dither: the centred B-spline, whatever y is."""
-    x = np.asarray(x, dtype=np.float64) + (_require_degree(degree) + 1) / 2
+    x = np.asarray(x, dtype=np.float64) + (require_degree(degree) + 1) / 2
     cell = np.clip(np.floor(x), 0, degree).astype(np.int64)
     weights = np.stack(_weights(np.clip(x - cell, 0.0, 1.0), degree))
     found = np.take_along_axis(weights, cell[None], axis=0)[0]
@@ -167,7 +167,7 @@ def information(degree: int, dithered: bool = False) -> float:
     The mean is a Gauss sum of an analytic function, the largest value is taken on a grid of 2**-13;
     a part in 10**6 covers what they miss.
     """
-    if _require_degree(degree) == 1:
+    if require_degree(degree) == 1:
         return math.inf
     if dithered:
         nodes, weights = np.polynomial.legendre.leggauss(64)
@@ -233,9 +233,18 @@ def require_step(step: np.ndarray) -> None:
         raise ValueError(f"step = {step[wrong].flat[0]} must be positive and finite (eq. (3))")
 
 
+def require_degree(degree: int) -> int:
+    """Return the degree, a whole number, or refuse it."""
+    whole = isinstance(degree, int | np.integer) and not isinstance(degree, bool)
+    if not whole or not 1 <= degree <= LARGEST_DEGREE:
+        rule = f"must be a whole number in [1, {LARGEST_DEGREE}]: 1 is eq. (3)"
+        raise ValueError(f"degree = {degree!r} {rule}")
+    return int(degree)
+
+
 def _cell(y, step, dither, degree: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the lowest level and the fraction a of `law`; even degrees move the grid by half a step."""
-    if _require_degree(degree) % 2 == 1:
+    if require_degree(degree) % 2 == 1:
         lower, fraction = pmf(y, step, dither)
     else:  # U - 1/2 is exact, and pmf takes a share of a step in [0, 1)
         dither = np.asarray(0.0 if dither is None else dither)
@@ -273,14 +282,6 @@ def _at(found: Law, level) -> np.ndarray:
     index = np.broadcast_to(np.where(inside, position, 0), shape)[..., None]
     table = np.broadcast_to(found.probabilities, (*shape, found.probabilities.shape[-1]))
     return np.where(inside, np.take_along_axis(table, index, axis=-1)[..., 0], 0.0)
-
-
-def _require_degree(degree: int) -> int:
-    whole = isinstance(degree, int | np.integer) and not isinstance(degree, bool)
-    if not whole or not 1 <= degree <= LARGEST_DEGREE:
-        rule = f"must be a whole number in [1, {LARGEST_DEGREE}]: 1 is eq. (3)"
-        raise ValueError(f"degree = {degree!r} {rule}")
-    return int(degree)
 
 
 def _require_dither(dither: np.ndarray) -> None:

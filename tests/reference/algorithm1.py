@@ -48,10 +48,12 @@ def logistic_gradient(theta: np.ndarray, points: list) -> np.ndarray:
     return total / len(points)
 
 
-def run(R, C, lam_0, nu, d_0, varsigma, theta_0, psi_0, gradient, coins, iterations, quantised=True, dither=None):
+def run(R, C, lam_0, nu, d_0, varsigma, theta_0, psi_0, gradient, coins, iterations, quantised=True, dither=None, degree=1, at_sent=False, box=math.inf):
     """Return lists of theta, psi, z for t = 0 ... iterations. gradient(i, theta, t); coins[t][0 or 1][agent][coordinate].
 
     With `dither`, offsets in the order of the coins, every coordinate of every message has its own grid.
+    With `degree` > 1 levels have B-spline weights; `at_sent` takes gradients at sent values; what is
+    received beyond the box is read as its nearest end.
     """
     m, dim = theta_0.shape
     theta, psi, z = [theta_0.copy()], [psi_0.copy()], [np.eye(m)]
@@ -62,6 +64,12 @@ def run(R, C, lam_0, nu, d_0, varsigma, theta_0, psi_0, gradient, coins, iterati
         if quantised:
             for i in range(m):
                 for c in range(dim):
+                    if degree > 1:
+                        U = np.zeros((2, m, dim)) if dither is None else dither[t]
+                        coin = coins[t]
+                        Q_theta[i, c], _ = quantise_spline(theta[t][i, c], d_t[i], coin[0][i][c], U[0][i][c], degree)
+                        Q_psi[i, c], _ = quantise_spline(psi[t][i, c], d_t[i], coin[1][i][c], U[1][i][c], degree)
+                        continue
                     if dither is not None:
                         Q_theta[i, c] = quantise_dithered(theta[t][i, c], d_t[i], coins[t][0][i][c], dither[t][0][i][c])
                         Q_psi[i, c] = quantise_dithered(psi[t][i, c], d_t[i], coins[t][1][i][c], dither[t][1][i][c])
@@ -70,14 +78,14 @@ def run(R, C, lam_0, nu, d_0, varsigma, theta_0, psi_0, gradient, coins, iterati
                     Q_psi[i, c] = quantise(psi[t][i, c], d_t[i], coins[t][1][i][c])
         next_theta, next_psi, next_z = np.empty((m, dim)), np.empty((m, dim)), np.empty((m, m))
         for i in range(m):
-            next_psi[i] = (1 + C[i, i]) * psi[t][i] + lam_t * gradient(i, theta[t][i], t)
+            next_psi[i] = (1 + C[i, i]) * psi[t][i] + lam_t * gradient(i, Q_theta[i] if at_sent else theta[t][i], t)
             next_theta[i] = (1 + R[i, i]) * theta[t][i]
             next_z[i] = z[t][i]
             for j in range(m):
                 if j != i and C[i, j] > 0:
-                    next_psi[i] += C[i, j] * Q_psi[j]
+                    next_psi[i] += C[i, j] * np.maximum(-box, np.minimum(box, Q_psi[j]))
                 if j != i and R[i, j] > 0:
-                    next_theta[i] += R[i, j] * Q_theta[j]
+                    next_theta[i] += R[i, j] * np.maximum(-box, np.minimum(box, Q_theta[j]))
                     next_z[i] += R[i, j] * (z[t][j] - z[t][i])
             next_theta[i] -= (next_psi[i] - psi[t][i]) / (m * z[t][i, i])
         theta.append(next_theta)
