@@ -48,7 +48,10 @@ def logistic_gradient(theta: np.ndarray, points: list) -> np.ndarray:
     return total / len(points)
 
 
-def run(R, C, lam_0, nu, d_0, varsigma, theta_0, psi_0, gradient, coins, iterations, quantised=True, dither=None, degree=1, at_sent=False, box=math.inf):
+def run(
+    R, C, lam_0, nu, d_0, varsigma, theta_0, psi_0, gradient, coins, iterations,
+    quantised=True, dither=None, degree=1, at_sent=False, box=math.inf,
+):  # fmt: skip
     """Return lists of theta, psi, z for t = 0 ... iterations. gradient(i, theta, t); coins[t][0 or 1][agent][coordinate].
 
     With `dither`, offsets in the order of the coins, every coordinate of every message has its own grid.

@@ -1,0 +1,228 @@
+"""From a target delta to an algorithm that keeps it, and to the accuracy it can be expected to have.
+
+    >>> from ldp_core import network
+    >>> found = plan(network.paper(0.2), 1000, 0.1, clip=0.1, dim=117, warm_up=1000, samples=2)
+    >>> found.certificate.delta.round(6).tolist(), found.algorithm().degree
+    ([0.1, 0.1, 0.1, 0.1, 0.1], 3)
+
+Schedules alone keep nothing: coins, box, gradients at the sent value, warm-up and clipping belong to
+them. A `Plan` therefore hands out the algorithm (`Plan.algorithm`) and runs it (`Plan.run`), and refuses
+an oracle that does not say that it clips and waits as agreed (`clipping`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from ldp_core import optimizer, quantizer
+from ldp_core.accountant.calibration import _targets as targets
+from ldp_core.accountant.calibration import with_d_0
+from ldp_core.accountant.plan import noise_gain
+from ldp_core.accountant.promise import (
+    HORIZON,
+    Certificate,
+    Terms,
+    calibrate,
+    certificate,
+    drift,
+    shifts,
+)
+from ldp_core.accountant.sensitivity import whole
+from ldp_core.network import Network
+from ldp_core.optimizer import Algorithm1, Oracle, Schedules, State
+
+NU = (0.56, 0.61, 0.66, 0.71, 0.76, 0.81, 0.86, 0.91, 0.96)  # candidates
+VARSIGMA = (0.51, 0.56, 0.61, 0.66, 0.71, 0.76)
+FOLLOWED = 3000  # iterations that are followed one by one while candidates are compared
+EFFORT = np.geomspace(0.05, 50.0, 40)  # candidates for h sum_t lam_t, how long the model is pulled
+BOX = 1024.0  # in units of the first step and the first push
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Plan:
+    """A promise, `certificate`, the `terms` it depends on, and the `error` its prediction hopes for."""
+
+    terms: Terms
+    certificate: Certificate
+    error: float
+    considered: int
+
+    @property
+    def schedules(self) -> Schedules:
+        """Return the schedules; they keep the promise only within `algorithm` and its oracle."""
+        return self.terms.schedules
+
+    def algorithm(self, dither: int | None = None) -> Algorithm1:
+        """Return the algorithm that keeps the promise; a dithered one needs its public seed."""
+        terms = self.terms
+        if (dither is not None) != terms.dithered:
+            raise ValueError(
+                f"dither = {dither} does not fit the plan: dithered = {terms.dithered}"
+            )
+        options = {"dither": dither, "degree": terms.degree, "at_sent": True, "box": terms.box}
+        return Algorithm1(terms.network, terms.schedules, **options)
+
+    def require(self, algorithm, oracle) -> None:
+        """Refuse an algorithm or an oracle that does not keep this promise, naming the first difference."""
+        plain, terms = getattr(algorithm, "plain", algorithm), self.terms
+        wanted = self.algorithm(getattr(plain, "dither", None))
+        for field in dataclasses.fields(Algorithm1):
+            theirs, ours = getattr(plain, field.name, None), getattr(wanted, field.name)
+            if theirs is not ours and (field.name == "network" or theirs != ours):
+                raise ValueError(
+                    f"{field.name} = {theirs} is not the plan's {ours}: delta is not kept"
+                )
+        for name in ("clip", "warm_up", "samples"):
+            theirs, ours = getattr(oracle, name, None), getattr(terms, name)
+            if theirs is None:
+                raise ValueError(f"the oracle does not say its {name}: wrap it in clipping.Clipped")
+            if np.any(np.asarray(theirs) > ours) if name == "clip" else theirs != ours:
+                raise ValueError(
+                    f"oracle: {name} = {theirs} is not the plan's {ours}: delta is not kept"
+                )
+
+    def run(
+        self, oracle: Oracle, theta_0, iterations: int, *, seed: int, dither=None, **options
+    ) -> State:
+        """Return the state after `iterations` of the promised algorithm; `options` go to `optimizer.run`."""
+        algorithm = self.algorithm(dither)
+        self.require(algorithm, oracle)
+        for name, start in (("theta_0", theta_0), ("psi_0", options.get("psi_0"))):
+            if start is not None and np.abs(start).max(initial=0.0) > self.terms.box:
+                raise ValueError(f"{name} must lie within the box of {self.terms.box}")
+        return optimizer.run(algorithm, oracle, theta_0, iterations, seed=seed, **options)
+
+
+def plan(
+    network: Network,
+    iterations: int,
+    target,
+    *,
+    clip: float,
+    dim: int,
+    promised: float = math.inf,
+    warm_up: int = 0,
+    samples: int = 1,
+    copies: int = 1,
+    degree: int = 3,
+    dithered: bool = False,
+    cone: bool = True,
+    distance: float = 30.0,
+    pull: float = 0.5,
+    nu: Sequence[float] = NU,
+    varsigma: Sequence[float] = VARSIGMA,
+    horizon: int = HORIZON,
+) -> Plan:
+    """Return the plan with the smallest predicted error after `iterations`, at delta <= target.
+
+    The promise holds for `promised` iterations (all time by default). lam_0 is chosen too: without a
+    Lipschitz term the certificate depends on lam_0 / d_0 alone. `distance` is a public guess of how far
+    from zero the optimum lies and `pull` of the first gradient, as a share of `clip` (`predicted_error`).
+    """
+    wanted = targets(target, network.agents)
+    training = whole("iterations", iterations, 1)
+    options = {"warm_up": warm_up, "samples": samples, "copies": copies, "degree": degree}
+    options |= {"dithered": dithered, "cone": cone, "dim": dim}
+
+    def terms_of(lam_0: float, decay: float, exponent: float) -> Terms:
+        schedules = Schedules(lam_0, decay, (1.0,) * network.agents, (exponent,) * network.agents)
+        return Terms(network, schedules, clip, **options)
+
+    table = []
+    for decay in nu:
+        below = np.array([exponent for exponent in varsigma if exponent < decay])
+        if len(below):
+            unit = terms_of(1.0, decay, float(below[0]))
+            ratio = _steps(unit, promised, wanted, below)
+            lam_0, error = _best_effort(unit, ratio, below, training, distance, pull)
+            table += list(
+                zip(
+                    error.tolist(),
+                    lam_0.tolist(),
+                    [decay] * len(below),
+                    below.tolist(),
+                    strict=True,
+                )
+            )
+    if not table:
+        raise ValueError(f"nu = {tuple(nu)}, varsigma = {tuple(varsigma)}: none has varsigma < nu")
+    error, *chosen = min(table)
+    terms = terms_of(*chosen)
+    d_0 = calibrate(shifts(terms, promised, horizon=horizon), wanted)
+    box = BOX * (float(d_0.max()) + terms.schedules.lam_0 * float(terms.clip.max()))
+    terms = dataclasses.replace(terms, schedules=with_d_0(terms.schedules, d_0), box=box)
+    return Plan(
+        terms,
+        certificate(shifts(terms, promised, horizon=horizon), d_0),
+        error,
+        len(table) * len(EFFORT),
+    )
+
+
+def predicted_error(
+    network, degree, nu, varsigma, lam_0, d_0, iterations, distance, h
+) -> np.ndarray:
+    """Return the predicted distance from the optimum after `iterations`, as a share of `distance`.
+
+    The mean model is pulled with force h per unit of distance, h = pull C / distance. With k_t =
+    exp(-h sum_{s >= t} lam_s), the share of what was there at t that is left, its error is
+
+        k_0^2 + sum_t k_{t+1}^2 sum_j noise_gain_j (d_t^j)^2 (p + 1) / 12 / distance^2,
+
+    squared. A prediction for comparing schedules, not a statement about accuracy.
+    """
+    t = np.arange(iterations)
+    path = np.cumsum((t + 1.0)[::-1] ** -nu)[::-1]  # sum of (s+1)**-nu from t on
+    force = h * np.asarray(lam_0)[..., None]
+    later = np.exp(-2.0 * force * np.append(path[1:], 0.0))
+    kept = (later * (t + 1.0) ** (-2.0 * np.asarray(varsigma)[..., None])).sum(axis=-1)
+    noise = (np.asarray(d_0) ** 2 @ noise_gain(network)) * kept * (degree + 1) / 12.0
+    return np.sqrt(np.exp(-2.0 * force[..., 0] * path[0]) + noise / distance**2)
+
+
+def _best_effort(unit: Terms, ratio, varsigma, iterations: int, distance: float, pull: float):
+    """Return the best lam_0 and its predicted error for each varsigma; `ratio` is d_0 / lam_0."""
+    nu, h = unit.schedules.nu, pull * float(unit.clip.max()) / distance
+    path = float(((np.arange(iterations) + 1.0) ** -nu).sum())
+    lam_0 = EFFORT[:, None] / (h * path) * np.ones(len(varsigma))
+    d_0 = lam_0[..., None] * ratio
+    error = predicted_error(
+        unit.network,
+        unit.degree,
+        nu,
+        varsigma * np.ones_like(lam_0),
+        lam_0,
+        d_0,
+        iterations,
+        distance,
+        h,
+    )
+    best = error.argmin(axis=0)
+    return lam_0[best, np.arange(len(varsigma))], error[best, np.arange(len(varsigma))]
+
+
+def _steps(unit: Terms, promised: float, target: np.ndarray, varsigma: np.ndarray) -> np.ndarray:
+    """Return an estimate of d_0 / lam_0 that meets the target, `[varsigma, agents]`.
+
+    The first iterations are followed; then shifts fall like (t+1)**-nu / (warm_up + t + 1), at times that
+    are sampled geometrically.
+    """
+    T = int(min(FOLLOWED, promised))
+    theta, psi, _ = drift(unit, T)
+    square = (theta[:T] ** 2 + psi[:T] ** 2)[None] * (
+        (np.arange(T) + 1.0) ** (2.0 * varsigma[:, None])
+    )[..., None]
+    total = square.sum(axis=1)
+    if promised > T:
+        edges = np.geomspace(T, 1e12 if promised == math.inf else promised, 200)
+        middle, width = np.sqrt(edges[1:] * edges[:-1]), np.diff(edges)
+        fall = (middle**-unit.schedules.nu / (unit.warm_up + middle)) ** 2
+        fall = (fall * width * middle ** (2.0 * varsigma[:, None])).sum(axis=1)
+        now = (float(T) ** -unit.schedules.nu / (unit.warm_up + T)) ** 2
+        total = total + (theta[T] ** 2 + psi[T] ** 2)[None] * (fall / now)[:, None]
+    information = quantizer.information(max(2, unit.degree), unit.dithered)
+    return np.sqrt(information / 8.0 * total / (-0.5 * np.log1p(-(target**2))))

@@ -1,0 +1,47 @@
+"""Gradients averaged over samples, each clipped to an l2 norm: an oracle that a promise can rely on.
+
+    >>> clipped(np.array([[3.0, 4.0], [0.3, 0.4]]), 1.0).round(6).tolist()
+    [[0.6, 0.8], [0.3, 0.4]]
+
+An oracle is a function (theta, t) -> gradients. One that keeps a promise also *says* what it does:
+`clip`, the norm no sample's gradient exceeds; `warm_up` and `samples`, how many data points, of how many
+samples, its first average holds (N_t = samples (warm_up + t + 1)). `accountant.promise` counts on these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+
+def clipped(gradients: np.ndarray, clip: float) -> np.ndarray:
+    """Return the gradients `[..., dim]`, those longer than `clip` shortened to it."""
+    length = np.sqrt(np.sum(np.square(gradients), axis=-1, keepdims=True))
+    return gradients * (clip / np.maximum(length, clip))
+
+
+@dataclass(frozen=True)
+class Clipped:
+    """The oracle of a per-sample gradient: (theta, t) -> `[runs, agents, N_t, dim]`, clipped and averaged.
+
+    Raises ValueError when there are not N_t = samples (warm_up + t + 1) gradients at t.
+    """
+
+    per_sample: Callable[[np.ndarray, int], np.ndarray]
+    clip: float
+    warm_up: int = 0
+    samples: int = 1
+
+    def __call__(self, theta: np.ndarray, t: int) -> np.ndarray:
+        gradients = np.asarray(self.per_sample(theta, t), dtype=np.float64)
+        seen = self.samples * (self.warm_up + t + 1)
+        if gradients.ndim != 4 or gradients.shape[2] != seen:
+            rule = (
+                f"must be [runs, agents, {seen}, dim]: {self.samples} x ({self.warm_up} + {t} + 1)"
+            )
+            raise ValueError(
+                f"gradients have shape {gradients.shape} at t = {t}: they {rule} samples"
+            )
+        return clipped(gradients, self.clip).mean(axis=2)
