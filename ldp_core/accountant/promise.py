@@ -192,15 +192,20 @@ def cost(E: np.ndarray, terms: Terms) -> np.ndarray:
     """
     if terms.degree == 1:
         square = np.minimum(E, 2.0) ** 2
-        lost = square / 8.0 * (3.0 + np.log(32.0 * terms.dim / np.maximum(square, 1e-300)))
-        lost = np.where(square < 4.0, np.minimum(lost * UP, 1.0), 1.0)
-    else:
-        information = quantizer.information(terms.degree, terms.dithered)
-        angle = np.minimum(0.5 * math.sqrt(information) * E * UP, 0.5 * math.pi)
-        lost = np.sin(angle) ** 2
-    with np.errstate(divide="ignore"):
-        exponent = -np.log1p(-np.minimum(lost, 1.0))
-    return np.where(lost < 1.0 - 1e-9, exponent if terms.degree == 1 else 0.5 * exponent, np.inf)
+        lost = square / 8.0 * (3.0 + np.log(32.0 * terms.dim / np.maximum(square, 1e-300))) * UP
+        return _minus_log(np.where(square < 4.0, 1.0 - lost, 0.0))
+    information = quantizer.information(terms.degree, terms.dithered)
+    square = information / 4.0 * np.minimum(E, 4.0) ** 2 * UP
+    exponent = 0.5 * square * (1.0 + 0.17 * square)  # enough for angles up to a tenth
+    large = square > 0.01
+    angle = np.minimum(np.sqrt(square[large]), 0.5 * math.pi)
+    exponent[large] = _minus_log(np.cos(angle))
+    return exponent
+
+
+def _minus_log(affinity: np.ndarray) -> np.ndarray:
+    """Return -log, rounded upwards; infinite for what is not above rounding."""
+    return np.where(affinity > 1e-9, -np.log(np.maximum(affinity, 1e-9)) * (1.0 + 1e-9), np.inf)
 
 
 def hellinger(exponent: np.ndarray) -> np.ndarray:
@@ -401,3 +406,20 @@ def calibrate(found: Shifts, target: np.ndarray) -> np.ndarray:
         scale = np.sqrt(np.clip(exponent, 1e-12 * wanted, 4.0 * wanted) / wanted)
         d_0 = np.where(good | (squares == 0), d_0, d_0 * scale)
     return d_0
+
+
+def attained(terms: Terms, i: int, iterations: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return ||dtheta_t|| and ||dpsi_t|| `[time]` of agent i when both samples are clipped at all times.
+
+    Two opposite rows with equal labels and C < 1/2 do this for the logistic loss: wherever neighbours
+    keep |row . theta| below log((1 - C) / C), both gradients have length C and opposite directions.
+    What a promise loses against these can be measured: see tests/accountant/test_promise_tightness.py.
+    """
+    network, T = terms.network, whole("iterations", iterations, 0)
+    r, c = -float(network.R[i, i]), -float(network.C[i, i])
+    push, scale = _pushes(terms, np.arange(T))[i], network.agents * network.z(T)[:, i]
+    theta, psi = np.zeros((2, T + 1))
+    for t in range(T):
+        psi[t + 1] = (1.0 - c) * psi[t] + push[t]
+        theta[t + 1] = (1.0 - r) * theta[t] - (psi[t + 1] - psi[t]) / scale[t]
+    return np.abs(theta[:T]), psi[:T]
