@@ -5,7 +5,9 @@
 
 An oracle is a function (theta, t) -> gradients. One that keeps a promise also *says* what it does:
 `clip`, the norm no sample's gradient exceeds; `warm_up` and `samples`, how many data points, of how many
-samples, its first average holds (N_t = samples (warm_up + t + 1)). `accountant.promise` counts on these.
+samples, its first average holds (N_t = samples (warm_up + t + 1)); `cone`, whether gradients of one
+sample at any two points make an angle of at most 60 degrees, as for logistic and softmax regression.
+`accountant.promise` counts on these.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ class Clipped:
     clip: float
     warm_up: int = 0
     samples: int = 1
+    cone: bool = False
 
     def __call__(self, theta: np.ndarray, t: int) -> np.ndarray:
         gradients = np.asarray(self.per_sample(theta, t), dtype=np.float64)

@@ -3,7 +3,7 @@
     >>> from ldp_core import network
     >>> from ldp_core.optimizer import Schedules
     >>> schedules = Schedules(30.0, 0.9, (1.5,) * 5, (0.51,) * 5)
-    >>> terms = Terms(network.paper(0.2), schedules, clip=0.1, warm_up=1000)
+    >>> terms = Terms(network.paper(0.2), schedules, clip=0.1, warm_up=1000, cone=True)
     >>> certify(terms, math.inf).delta.max().round(3)
     np.float64(0.099)
 
@@ -38,6 +38,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -72,13 +73,13 @@ class Terms:
 
     network: Network
     schedules: Schedules
-    clip: float | np.ndarray
+    clip: Any
     warm_up: int = 0
     samples: int = 1
     copies: int = 1
     degree: int = 3
     dithered: bool = False
-    cone: bool = True
+    cone: bool = False
     box: float | None = None
     dim: int | None = None
 
@@ -192,7 +193,9 @@ def cost(E: np.ndarray, terms: Terms) -> np.ndarray:
     """
     if terms.degree == 1:
         square = np.minimum(E, 2.0) ** 2
-        lost = square / 8.0 * (3.0 + np.log(32.0 * terms.dim / np.maximum(square, 1e-300))) * UP
+        lost = (
+            square / 8.0 * (3.0 + np.log(32.0 * (terms.dim or 1) / np.maximum(square, 1e-300))) * UP
+        )
         return _minus_log(np.where(square < 4.0, 1.0 - lost, 0.0))
     information = quantizer.information(terms.degree, terms.dithered)
     square = information / 4.0 * np.minimum(E, 4.0) ** 2 * UP
@@ -351,7 +354,8 @@ def _program(found: Shifts, d_0: np.ndarray) -> np.ndarray | None:
     if terms.box is None or terms.dim is None:
         return None
     growth = (np.arange(T) + 1.0)[:, None] ** np.asarray(terms.schedules.varsigma) * UP
-    moved = found.followed * (1.0 + (terms.dim + 8) * 2.0**-50) + rounding(terms, T) * growth
+    relative = 1.0 + (terms.dim + 8 + 8 * terms.network.agents * T) * 2.0**-50
+    moved = found.followed * relative + rounding(terms, T) * growth
     with np.errstate(over="ignore"):
         exponent = cost(moved / d_0 * UP, terms).sum(axis=0) * (1.0 + 1e-9)
     coins = 4 * terms.dim * T * quantizer.precision(terms.degree)
@@ -366,7 +370,7 @@ def rounding(terms: Terms, T: int) -> np.ndarray:
     sum of all absolute values. The average of N gradients errs by (N + 8) 2**-53 C, in any order of
     its sum. These pushes enter the same recursions as the data's; y / d is rounded once more.
     """
-    network, B = terms.network, terms.box
+    network, B = terms.network, float(terms.box or 0.0)
     m, lam_0 = network.agents, terms.schedules.lam_0
     b = inverse_mz(network, T)[0].max(axis=0)
     keep_theta, _, c = _decays(network)[:, :, 0]
@@ -377,7 +381,7 @@ def rounding(terms: Terms, T: int) -> np.ndarray:
     t = np.arange(T)
     seen = terms.samples * (terms.warm_up + t + 1.0)
     averages = 2.0 * ROUNDING * terms.clip * (terms.schedules.lam(t) * (seen + 8.0)).max()
-    once = 2.0 * ROUNDING * math.sqrt(terms.dim)  # in both worlds, in every coordinate
+    once = 2.0 * ROUNDING * math.sqrt(terms.dim or 1)  # in both worlds, in every coordinate
     of_psi = averages + once * (2 * m + 6) * (S_psi + received + lam_0 * terms.clip)
     psi = of_psi / (c * DOWN**2)
     of_theta = once * (2 * m + 8) * (S_theta + r * B + 2.0 * S_psi * b)

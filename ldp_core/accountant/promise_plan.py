@@ -64,8 +64,8 @@ class Plan:
             raise ValueError(
                 f"dither = {dither} does not fit the plan: dithered = {terms.dithered}"
             )
-        options = {"dither": dither, "degree": terms.degree, "at_sent": True, "box": terms.box}
-        return Algorithm1(terms.network, terms.schedules, **options)
+        options: dict = {"degree": terms.degree, "at_sent": True, "box": terms.box}
+        return Algorithm1(terms.network, terms.schedules, dither=dither, **options)
 
     def require(self, algorithm, oracle) -> None:
         """Refuse an algorithm or an oracle that does not keep this promise, naming the first difference."""
@@ -73,10 +73,13 @@ class Plan:
         wanted = self.algorithm(getattr(plain, "dither", None))
         for field in dataclasses.fields(Algorithm1):
             theirs, ours = getattr(plain, field.name, None), getattr(wanted, field.name)
-            if theirs is not ours and (field.name == "network" or theirs != ours):
-                raise ValueError(
-                    f"{field.name} = {theirs} is not the plan's {ours}: delta is not kept"
-                )
+            if field.name == "network" and theirs is not ours:
+                raise ValueError("the network is not the plan's: delta is not kept")
+            if theirs != ours:
+                found = f"{field.name} = {theirs} is not the plan's {ours}"
+                raise ValueError(f"{found}: delta is not kept")
+        if terms.cone and not getattr(oracle, "cone", False):
+            raise ValueError("the oracle does not say cone = True, which the plan supposes")
         for name in ("clip", "warm_up", "samples"):
             theirs, ours = getattr(oracle, name, None), getattr(terms, name)
             if theirs is None:
@@ -111,7 +114,7 @@ def plan(
     copies: int = 1,
     degree: int = 3,
     dithered: bool = False,
-    cone: bool = True,
+    cone: bool = False,
     distance: float = 10.0,
     pull: float = 0.03,
     nu: Sequence[float] = NU,
@@ -126,7 +129,7 @@ def plan(
     """
     wanted = targets(target, network.agents)
     training = whole("iterations", iterations, 1)
-    options = {"warm_up": warm_up, "samples": samples, "copies": copies, "degree": degree}
+    options: dict = {"warm_up": warm_up, "samples": samples, "copies": copies, "degree": degree}
     options |= {"dithered": dithered, "cone": cone, "dim": dim}
 
     def terms_of(lam_0: float, decay: float, exponent: float) -> Terms:

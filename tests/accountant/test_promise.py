@@ -29,7 +29,7 @@ def terms(
     nu, varsigma = options.pop("nu", 0.9), options.pop("varsigma", 0.51)
     explore = varsigma >= nu
     schedules = Schedules(lam_0, nu, (d_0,) * 5, (varsigma,) * 5, explore)
-    options = {"warm_up": 1000, "dim": 100, "dithered": degree == 1, **options}
+    options = {"warm_up": 1000, "dim": 100, "dithered": degree == 1, "cone": True, **options}
     return Terms(PAPER, schedules, clip, degree=degree, **options)
 
 

@@ -98,7 +98,7 @@ def test_the_reference_has_the_moments_of_a_sum_of_uniforms():
 
 def _tight(degree: int, T: int = 3, weight: float = 0.3, **options):
     schedules = Schedules(0.5, 0.8, (2.0, 2.0), (0.6, 0.6))
-    options = {"degree": degree, "dithered": degree == 1, "dim": 1, **options}
+    options = {"degree": degree, "dithered": degree == 1, "dim": 1, "cone": True, **options}
     terms = Terms(network.ring(2, weight), schedules, 1.0, **options)
     agent = _agent(terms, T, 12 if degree == 1 else 0)
     return terms, agent

@@ -14,7 +14,7 @@ from ldp_core.optimizer import Algorithm1, Schedules
 from ldp_core.randomness import Purpose, generator
 
 SCHEDULES = Schedules(30.0, 0.9, (1.5,) * 5, (0.51,) * 5)
-TERMS = Terms(network.paper(0.2), SCHEDULES, clip=0.1, warm_up=1000)
+TERMS = Terms(network.paper(0.2), SCHEDULES, clip=0.1, warm_up=1000, cone=True)
 DEAREST = 0.2755  # the fraction of a cell at which degree 3 has most information
 
 
