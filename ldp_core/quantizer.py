@@ -21,9 +21,10 @@ is now uniform whatever y is, so over U the variance is d**2 / 6 everywhere, and
 (1 - |x| / d) / d for every y: `triangular` says what that gives away. In float64 the message of y is within total variation
 `DITHERED_ERROR` of the exact dithered message of the input step * fl(y / step), rounded once (proof at `pmf`).
 
-**A smoother coin** (ours, not the paper's). With `degree` p the level is drawn among the p + 1
-grid points nearest to y, with the values of the B-spline of degree p as weights; p = 1 is eq. (3),
-to the last bit. Still E[value] = y, and for p >= 2 the variance is (p + 1) d**2 / 12 wherever y
+**A smoother coin** (ours, not the paper's). With `degree` p the level is that of eq. (3) for y plus
+p - 1 private uniform numbers in [-d/2, d/2]. So it is one of the p + 1 grid points nearest to y, with
+the values of the B-spline of degree p as weights, which one coin decides; p = 1 is eq. (3) itself, to
+the last bit. Still E[value] = y, and for p >= 2 the variance is (p + 1) d**2 / 12 wherever y
 lies, dither or not: d**2 / 4 for p = 2, the paper's own bound. What is gained: for p >= 2 the law
 of the level moves smoothly with y, so its Fisher information is finite (`information`), and a shift
 of eps steps costs eps**2 instead of eps. With p = 3 this is nearly as good as Gaussian noise of the
