@@ -1,13 +1,13 @@
-"""Gradients averaged over samples, each clipped to an l2 norm: an oracle that a promise can rely on.
+"""Gradients averaged over samples, each clipped to an l2 norm: what a promise can rely on.
 
     >>> clipped(np.array([[3.0, 4.0], [0.3, 0.4]]), 1.0).round(6).tolist()
     [[0.6, 0.8], [0.3, 0.4]]
 
 An oracle is a function (theta, t) -> gradients. One that keeps a promise also *says* what it does:
-`clip`, the norm no sample's gradient exceeds; `warm_up` and `samples`, how many data points, of how many
-samples, its first average holds (N_t = samples (warm_up + t + 1)); `cone`, whether gradients of one
-sample at any two points make an angle of at most 60 degrees, as for logistic and softmax regression.
-`accountant.promise` counts on these.
+`clip`, the norm no sample's gradient exceeds; `warm_up` and `samples`, how many data points, of how
+many samples, its first average holds (N_t = samples (warm_up + t + 1)); `cone`, whether gradients
+of one sample at any two points make an angle of at most 60 degrees, as for logistic and softmax
+regression. `accountant.promise` counts on these.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def clipped(gradients: np.ndarray, clip: float) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Clipped:
-    """The oracle of a per-sample gradient: (theta, t) -> `[runs, agents, N_t, dim]`, clipped and averaged.
+    """The oracle of per-sample gradients (theta, t) -> `[runs, agents, N_t, dim]`: their mean.
 
     Raises ValueError when there are not N_t = samples (warm_up + t + 1) gradients at t.
     """

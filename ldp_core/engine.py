@@ -55,7 +55,7 @@ class Compiled:
         return self.plain.move(state, gradients, messages)
 
     def step(self, state: State, gradients: np.ndarray, coins: Draws) -> tuple[State, Messages]:
-        """Return what `Algorithm1.step` returns; smoother coins and a box are left to the plain one."""
+        """Return what `Algorithm1.step` returns; the plain one does smoother coins and a box."""
         if self.plain.degree > 1 or self.plain.box is not None:
             return self.plain.step(state, gradients, coins)
         network, t = self.plain.network, state.t

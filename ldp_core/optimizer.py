@@ -161,10 +161,11 @@ class Algorithm1:
     `dither` is a public seed (ours, not the paper's): the grid of every coordinate and message is then moved by a fresh uniform
     offset that anybody can compute from it (`quantizer`). It must not be the private seed of the coins.
 
-    Three more options are ours; `accountant.promise` needs them. `degree` is that of the quantizer's
-    coins. `at_sent` takes every agent's gradient at the value of theta that it *sent*, Q(theta_t^i),
-    in place of theta_t^i: what is sent then decides where gradients are taken, whatever the data are.
-    `box` is a public bound: what is received beyond [-box, box] is read as its nearest end.
+    Three more options are ours; `accountant.promise` needs them. `degree` is that of the
+    quantizer's coins. `at_sent` takes every agent's gradient at the value of theta that it *sent*,
+    Q(theta_t^i), in place of theta_t^i: what is sent then decides where gradients are taken,
+    whatever the data are. `box` is a public bound: what is received beyond [-box, box] is read as
+    its nearest end.
     """
 
     network: Network
@@ -225,7 +226,8 @@ class Algorithm1:
         """Return the state at t + 1, when `messages` is what was sent at t (eq. (4))."""
         sent_theta, sent_psi = cast(tuple[np.ndarray, np.ndarray], messages.values())
         if self.box is not None:
-            sent_theta, sent_psi = (np.clip(sent, -self.box, self.box) for sent in (sent_theta, sent_psi))
+            sent_theta = np.clip(sent_theta, -self.box, self.box)
+            sent_psi = np.clip(sent_psi, -self.box, self.box)
         network, t = self.network, state.t
         psi = _mix(network.C, state.psi, sent_psi)
         psi += self.schedules.lam(t) * gradients
@@ -339,7 +341,8 @@ def resume(
         raise ValueError(f"{len(runs)} run numbers for {len(state.theta)} runs of theta_0")
     coins = algorithm.coins(seed)
     for t in range(state.t, state.t + iterations):
-        following, messages = _advance(algorithm, oracle, state, coins(runs, t, state.theta.shape[2]))
+        draws = coins(runs, t, state.theta.shape[2])
+        following, messages = _advance(algorithm, oracle, state, draws)
         if observe is not None:
             observe(state, messages)
         _require_finite(following)
@@ -348,7 +351,7 @@ def resume(
 
 
 def _advance(algorithm, oracle: Oracle, state: State, draws: Draws) -> tuple[State, Messages]:
-    """Return the next state and the messages, with gradients at theta or, `at_sent`, at what was sent."""
+    """Return the next state and the messages; gradients are taken at theta, or at what was sent."""
     if not getattr(algorithm, "at_sent", False):
         return algorithm.step(state, oracle(state.theta, state.t), draws)
     messages = algorithm.send(state, draws)

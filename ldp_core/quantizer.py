@@ -22,13 +22,13 @@ is now uniform whatever y is, so over U the variance is d**2 / 6 everywhere, and
 `DITHERED_ERROR` of the exact dithered message of the input step * fl(y / step), rounded once (proof at `pmf`).
 
 **A smoother coin** (ours, not the paper's). With `degree` p the level is that of eq. (3) for y plus
-p - 1 private uniform numbers in [-d/2, d/2]. So it is one of the p + 1 grid points nearest to y, with
-the values of the B-spline of degree p as weights, which one coin decides; p = 1 is eq. (3) itself, to
-the last bit. Still E[value] = y, and for p >= 2 the variance is (p + 1) d**2 / 12 wherever y
-lies, dither or not: d**2 / 4 for p = 2, the paper's own bound. What is gained: for p >= 2 the law
-of the level moves smoothly with y, so its Fisher information is finite (`information`), and a shift
-of eps steps costs eps**2 instead of eps. With p = 3 this is nearly as good as Gaussian noise of the
-same variance, *without a dither*:
+p - 1 private uniform numbers in [-d/2, d/2]. So it is one of the p + 1 grid points nearest to y,
+with the values of the B-spline of degree p as weights, which one coin decides; p = 1 is eq. (3)
+itself, to the last bit. Still E[value] = y, and for p >= 2 the variance is (p + 1) d**2 / 12
+wherever y lies, dither or not: d**2 / 4 for p = 2, the paper's own bound. What is gained: for p >=
+2 the law of the level moves smoothly with y, so its Fisher information is finite (`information`),
+and a shift of eps steps costs eps**2 instead of eps. With p = 3 this is nearly as good as Gaussian
+noise of the same variance, *without a dither*:
 
     >>> [round(information(p) * (p + 1) / 12, 3) for p in (2, 3, 4)]  # times variance; Gaussian: 1
     [1.5, 1.046, 1.023]
@@ -62,7 +62,7 @@ class Pmf(NamedTuple):
 
 
 class Law(NamedTuple):
-    """The levels `lowest` ... `lowest + degree` of an input; their `probabilities` `[..., degree + 1]`."""
+    """The levels `lowest` ... `lowest + degree`, and `probabilities` `[..., degree + 1]`."""
 
     lowest: np.ndarray
     probabilities: np.ndarray
@@ -103,8 +103,9 @@ def pmf(y, step, dither=None) -> Pmf:
 def quantise(y, step, coins, dither=None, degree: int = 1) -> np.ndarray:
     """Return integer levels for y, decided by `coins` uniform in [0, 1): up when coin < fractional part.
 
-    The coins are arguments so that the caller owns the randomness (`ldp_core.randomness`, 53 bits each); so is the public
-    dither. One coin decides among degree + 1 levels too, by their cumulated weights, the highest first.
+    The coins are arguments so that the caller owns the randomness (`ldp_core.randomness`, 53 bits
+    each); so is the public dither. One coin decides among degree + 1 levels too, by their cumulated
+    weights, the highest first.
     """
     if degree == 1:
         lower, upper_probability = pmf(y, step, dither)
@@ -118,12 +119,12 @@ def quantise(y, step, coins, dither=None, degree: int = 1) -> np.ndarray:
 
 
 def law(y, step, dither=None, degree: int = 1) -> Law:
-    """Return the distribution of the level that y is sent as: B-spline weights of its p + 1 neighbours.
+    """Return the law of the level that y is sent as: B-spline weights of its p + 1 neighbours.
 
-    With x = y / d - U, n = floor(x) for odd p and floor(x + 1/2) for even p, and a the fraction that
-    is left, the level is n - floor(p/2) + p - i with probability b_p(a + i), i = 0 ... p, where b_p
-    is the density of the sum of p + 1 uniform numbers. In float64 the message is within total
-    variation `precision(p)` of the exact one of the input step * fl(y / step).
+    With x = y / d - U, n = floor(x) for odd p and floor(x + 1/2) for even p, and a the fraction
+    that is left, the level is n - floor(p/2) + p - i with probability b_p(a + i), i = 0 ... p,
+    where b_p is the density of the sum of p + 1 uniform numbers. In float64 the message is within
+    total variation `precision(p)` of the exact one of the input step * fl(y / step).
     """
     lowest, fraction = _cell(y, step, dither, degree)
     return Law(lowest, np.stack(_weights(fraction, degree)[::-1], axis=-1))
@@ -133,14 +134,14 @@ def precision(degree: int) -> float:
     """Return the total variation per coordinate that coins, dithers and sums of 53 bits can cost.
 
     As at `pmf` for the input and the dither (5 u, u = 2**-54); 2 u for the coin at each of p
-    thresholds; a weight is made by p rounds of at most 7 roundings of positive numbers and p more are
-    summed, 17 p u at each threshold: at most 24 p**2 u in all.
+    thresholds; a weight is made by p rounds of at most 7 roundings of positive numbers and p more
+    are summed, 17 p u at each threshold: at most 24 p**2 u in all.
     """
     return DITHERED_ERROR if degree == 1 else 24 * degree**2 * 2.0**-54
 
 
 def density(x, degree: int = 1) -> np.ndarray:
-    """Return the density of (value - y) / d over a uniform dither: the centred B-spline, whatever y is."""
+    """Return the density of (value - y) / d over a uniform dither: the centred B-spline."""
     x = np.asarray(x, dtype=np.float64) + (require_degree(degree) + 1) / 2
     cell = np.clip(np.floor(x), 0, degree).astype(np.int64)
     weights = np.stack(_weights(np.clip(x - cell, 0.0, 1.0), degree))
@@ -149,7 +150,7 @@ def density(x, degree: int = 1) -> np.ndarray:
 
 
 def affinity(y, other, step, dither=None, degree: int = 1) -> np.ndarray:
-    """Return the affinity sum_k sqrt(P(k) P'(k)) of the levels of two inputs, coordinate by coordinate."""
+    """Return the affinity sum_k sqrt(P(k) P'(k)) of the levels of two inputs, by coordinate."""
     ours, theirs = law(y, step, dither, degree), law(other, step, dither, degree)
     total = np.zeros(np.broadcast_shapes(ours.lowest.shape, theirs.lowest.shape))
     for k in range(degree + 1):
@@ -160,13 +161,13 @@ def affinity(y, other, step, dither=None, degree: int = 1) -> np.ndarray:
 
 @lru_cache
 def information(degree: int, dithered: bool = False) -> float:
-    """Return a bound of the Fisher information of a level about y / d: the largest over y; dithered, the mean.
+    """Return a bound of the Fisher information about y / d: the largest over y; dithered, the mean.
 
-    At fraction a it is I(a) = sum_i b_p'(a + i)**2 / b_p(a + i), b_p'(x) = b_(p-1)(x) - b_(p-1)(x - 1);
-    its first and last terms are p a**(p-2) / (p-1)! and that of 1 - a. Infinite for p = 1. For p = 2:
-    I(a) = 4 + (1-2a)**2 / (1/2 + a - a**2), at most 6, with mean 2 sqrt(3) log(2 + sqrt(3)) = 4.5621.
-    The mean is a Gauss sum of an analytic function, the largest value is taken on a grid of 2**-13;
-    a part in 10**6 covers what they miss.
+    At fraction a it is I(a) = sum_i b_p'(a + i)**2 / b_p(a + i), b_p'(x) = b_(p-1)(x) - b_(p-1)(x -
+    1); its first and last terms are p a**(p-2) / (p-1)! and that of 1 - a. Infinite for p = 1. For
+    p = 2: I(a) = 4 + (1-2a)**2 / (1/2 + a - a**2), at most 6, with mean 2 sqrt(3) log(2 + sqrt(3))
+    = 4.5621. The mean is a Gauss sum of an analytic function, the largest value is taken on a grid
+    of 2**-13; a part in 10**6 covers what they miss.
     """
     if require_degree(degree) == 1:
         return math.inf
@@ -244,7 +245,7 @@ def require_degree(degree: int) -> int:
 
 
 def _cell(y, step, dither, degree: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the lowest level and the fraction a of `law`; even degrees move the grid by half a step."""
+    """Return the lowest level and the fraction a of `law`; even degrees move the grid by d / 2."""
     if require_degree(degree) % 2 == 1:
         lower, fraction = pmf(y, step, dither)
     else:  # U - 1/2 is exact, and pmf takes a share of a step in [0, 1)
@@ -255,7 +256,7 @@ def _cell(y, step, dither, degree: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _weights(a: np.ndarray, degree: int) -> list[np.ndarray]:
-    """Return b_p(a), b_p(a + 1), ..., b_p(a + p) of the B-spline, by the recursion of Cox and de Boor.
+    """Return b_p(a), b_p(a + 1), ..., b_p(a + p), by the recursion of Cox and de Boor.
 
     b_k(x) = (x b_(k-1)(x) + (k + 1 - x) b_(k-1)(x - 1)) / k: positive terms, so no digits are lost.
     """

@@ -1,4 +1,6 @@
-"""The smoother coin: levels with B-spline weights, for every degree, with and without a public dither."""
+"""The smoother coin: levels with B-spline weights, for every degree, with and without a public
+dither.
+"""
 
 from __future__ import annotations
 
@@ -92,7 +94,9 @@ def test_equals_the_literal_transcription(y, step, coin, dither, degree):
 
 
 def test_the_pmf_by_enumerating_every_coin_of_twelve_bits():
-    """Over all coins k / 2^12 every level comes as often as its probability says, up to one coin a threshold."""
+    """Over all coins k / 2^12 every level comes as often as its probability says, up to one coin a
+    threshold.
+    """
     coins = np.arange(4096) / 4096
     for degree in DEGREES:
         for y in (0.0, 0.3, -1.75, 2.5):
@@ -105,7 +109,9 @@ def test_the_pmf_by_enumerating_every_coin_of_twelve_bits():
 @pytest.mark.parametrize("degree", DEGREES)
 @pytest.mark.parametrize("dithered", [False, True])
 def test_simulated_mean_and_variance(degree, dithered):
-    """A million draws; errors lie in an interval of p + 1 steps, so both statements have false alarm 1e-7 (Hoeffding)."""
+    """A million draws; errors lie in an interval of p + 1 steps, so both statements have false
+    alarm 1e-7 (Hoeffding).
+    """
     draws = 1_000_000
     coins = generator(11, Purpose.COINS, run=degree).random(draws)
     dither = generator(12, Purpose.DITHER, run=degree).random(draws) if dithered else None
@@ -156,7 +162,9 @@ def _information(a: Fraction, degree: int) -> Fraction:
 
 @pytest.mark.parametrize("degree", SMOOTH)
 def test_information_is_never_below_the_truth(degree):
-    """Grid values are exact; between two points of a grid of step h the truth exceeds them by at most h^2 / 8 max |I''|."""
+    """Grid values are exact; between two points of a grid of step h the truth exceeds them by at
+    most h^2 / 8 max |I''|.
+    """
     cells = 400
     values = [_information(Fraction(2 * k + 1, 2 * cells), degree) for k in range(cells)]
     bend = (
@@ -173,7 +181,9 @@ def test_information_is_never_below_the_truth(degree):
 @settings(max_examples=500, deadline=None)
 @given(st.floats(-3, 3), st.floats(0, 3), st.sampled_from(SMOOTH))
 def test_a_shift_costs_at_most_its_share_of_the_information(y, eps, degree):
-    """cos(sqrt(I) eps / 2) <= affinity: the path of square roots of the laws has that length (docs/proofs/promise.md)."""
+    """cos(sqrt(I) eps / 2) <= affinity: the path of square roots of the laws has that length
+    (docs/proofs/promise.md).
+    """
     angle = math.sqrt(quantizer.information(degree)) * eps / 2
     found = float(quantizer.affinity(y, y + eps, 1.0, None, degree))
     assert found <= 1 + 1e-12
@@ -183,7 +193,9 @@ def test_a_shift_costs_at_most_its_share_of_the_information(y, eps, degree):
 
 @pytest.mark.parametrize("degree", SMOOTH)
 def test_with_a_dither_the_mean_information_counts(degree):
-    """The affinity over a uniform dither, by quadrature; as eps falls it loses I eps^2 / 8, no more and no less."""
+    """The affinity over a uniform dither, by quadrature; as eps falls it loses I eps^2 / 8, no more
+    and no less.
+    """
     dither = (np.arange(2000) + 0.5) / 2000
     for eps in (0.01, 0.1, 0.5):
         lost = 1 - quantizer.affinity(0.2, 0.2 + eps, 1.0, dither, degree).mean()

@@ -15,23 +15,24 @@ dpsi_t) be how far an agent's states can be apart when one sample is replaced, a
 
 Whatever the neighbours do with what they have seen, and whatever an eavesdropper reads,
 
-    delta <= sqrt(1 - prod_t cos^2(sqrt(I) E_t / 2)),       cos^2(sqrt(I) E_t / 2) >= 1 - I E_t^2 / 4,
+    delta <= sqrt(1 - prod_t cos^2(sqrt(I) E_t / 2)),     cos^2(sqrt(I) E_t / 2) >= 1 - I E_t^2 / 4,
 
-where a factor is zero if its angle exceeds pi / 2. The differences obey, with a_t = 2 C lam_t / N_t,
+where a factor is zero if its angle exceeds pi / 2. With a_t = 2 C lam_t / N_t the differences obey
 
     ||dpsi_{t+1}|| <= (1 - c) ||dpsi_t|| + a_t,    ||dtheta_t|| <= max(K+_t, K-_t)  or  K+_t + K-_t,
 
-K+ and K- the sums of a_s over the positive and the negative responses of theta_t to a push at s: the
-maximum if gradients of one sample at any two points make an angle of at most 60 degrees (`cone`:
-logistic and softmax regression, clipped or not), the sum for any other model. No Lipschitz constant,
-no convexity, no dimension. Squares add up, so all time needs 2 (1 + nu - varsigma) > 1 only.
+K+ and K- the sums of a_s over the positive and the negative responses of theta_t to a push at s:
+the maximum if gradients of one sample at any two points make an angle of at most 60 degrees
+(`cone`: logistic and softmax regression, clipped or not), the sum for any other model. No Lipschitz
+constant, no convexity, no dimension. Squares add up, so all time needs 2 (1 + nu - varsigma) > 1
+only.
 
 What is assumed: the agent's data enter its gradients and nothing else; coins are fresh and private.
 Neighbours may be malicious. Without a dither they may know everything but data and coins; with one
 (`dithered`), they must not know a dither before the messages that it moves.
 
 `delta` supposes exact arithmetic. `program` is the bound for the float64 program during the first
-`horizon` iterations, with all rounding and coins of 53 bits charged; it needs a box and a dimension.
+`horizon` iterations, with rounding and coins of 53 bits charged; it needs a box and a dimension.
 """
 
 from __future__ import annotations
@@ -65,8 +66,8 @@ class Terms:
     """Everything a promise depends on; `optimizer.Algorithm1` with the same options keeps it.
 
     `clip` is C, one number or one per agent. Before the first message `warm_up` data points of
-    `samples` samples each were collected. The unit of privacy is `copies` samples of one agent: 1 is
-    one sample, `samples` a whole data point, more of them a record that arrives several times.
+    `samples` samples each were collected. The unit of privacy is `copies` samples of one agent: 1
+    is one sample, `samples` a whole data point, more of them a record that arrives several times.
     `cone` says that gradients of one sample never make an angle above 60 degrees. `box` bounds what
     is received, theta_0 and psi_0; it and the dimension `dim` are needed for `Certificate.program`.
     """
@@ -111,8 +112,9 @@ class Terms:
 class Shifts:
     """E_t d_0 of all messages: `followed` `[time, agents]`, then `later` `[pieces, agents]`.
 
-    Piece k of the tail holds `number[k]` iterations, none above `later[k]`; what comes after the last
-    falls as t**-`fall` (`[agents]`; infinite where no tail is left, zero where none is proven).
+    Piece k of the tail holds `number[k]` iterations, none above `later[k]`; what comes after the
+    last falls as t**-`fall` (`[agents]`; infinite where no tail is left, zero where none is
+    proven).
     """
 
     terms: Terms
@@ -128,7 +130,7 @@ class Certificate:
     """Bounds of delta^i after `iterations` (math.inf: all time), one per agent, for one `unit`.
 
     `exponent` is the bound of -log of the affinity, `tail` the share of it that comes from beyond
-    `horizon`. `program` covers float64 for the first `horizon` iterations (see the module), or None.
+    `horizon`. `program` covers float64 for the first `horizon` iterations; None without a box.
     """
 
     iterations: float
@@ -188,8 +190,8 @@ def cost(E: np.ndarray, terms: Terms) -> np.ndarray:
     """Return a bound of -log of the affinity of an iteration's messages whose shift has l2 norm E.
 
     -log cos(sqrt(I) E / 2) for p >= 2. For p = 1, with a dither, a coordinate that is moved by eps
-    loses at most eps^2 / 8 (3 + log(16 / eps^2)), which is concave in eps^2: the worst is to move all
-    2 dim coordinates alike, and the affinity is at least 1 - E^2 / 8 (3 + log(32 dim / E^2)).
+    loses at most eps^2 / 8 (3 + log(16 / eps^2)), which is concave in eps^2: the worst is to move
+    all 2 dim coordinates alike, and the affinity is at least 1 - E^2 / 8 (3 + log(32 dim / E^2)).
     """
     if terms.degree == 1:
         square = np.minimum(E, 2.0) ** 2
@@ -212,7 +214,7 @@ def _minus_log(affinity: np.ndarray) -> np.ndarray:
 
 
 def hellinger(exponent: np.ndarray) -> np.ndarray:
-    """Return sqrt(1 - BC^2) for -log BC = `exponent`, rounded upwards: a total variation is below."""
+    """Return sqrt(1 - BC^2) for -log BC = `exponent`, rounded upwards: a bound of delta."""
     return np.minimum(1.0, np.sqrt(-np.expm1(-2.0 * exponent)) * UP)
 
 
@@ -240,11 +242,12 @@ def shifts(terms: Terms, iterations: float, *, horizon: int = HORIZON) -> Shifts
 
 
 def drift(terms: Terms, T: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return bounds of ||dtheta_t|| and ||dpsi_t|| `[T + 1, agents]`, and of 1 / (m [z_t^i]_i), t >= T.
+    """Return bounds of ||dtheta_t||, ||dpsi_t|| `[T + 1, agents]`, and later 1 / (m [z_t^i]_i).
 
-    Of K+ - K-, the part that pushes theta through psi is `through`, the part that pushes it directly
-    is `direct`; K- is summed over the first lags, where the response is negative. Numbers of both
-    signs are added here, so their rounding is charged as a share of the same sums without signs.
+    Of K+ - K-, the part that pushes theta through psi is `through`, the part that pushes it
+    directly is `direct`; K- is summed over the first lags, where the response is negative. Numbers
+    of both signs are added here, so their rounding is charged as a share of the same sums without
+    signs.
     """
     inverse, later = inverse_mz(terms.network, T)
     inverse = np.ascontiguousarray(inverse.T)  # from here on [agents, time]: long rows are fast
@@ -274,7 +277,7 @@ def _pushes(terms: Terms, t: np.ndarray) -> np.ndarray:
 def _discounted(keep: np.ndarray, source: np.ndarray) -> np.ndarray:
     """Return x `[agents, T + 1]` with x_0 = 0, x_{t+1} = keep x_t + source_t, by doubling the lag.
 
-    What came so long ago that less than 2**-200 of it is left is bounded by that share of the largest.
+    What came so long ago that less than 2**-200 is left is bounded by that share of the largest.
     """
     total, lag = np.hstack([np.zeros((len(source), 1)), source]), 1
     while lag < total.shape[1] and (keep**lag > 2.0**-200).any():
@@ -300,18 +303,18 @@ def _negative(keep_theta, keep_psi, c, push: np.ndarray, inverse: np.ndarray) ->
 
 
 def _charge(terms: Terms, T: int) -> float:
-    """Return the share that covers rounding in `drift`: of T steps, and of decays known to 2**-43."""
+    """Return the share that covers rounding in `drift`: T steps, and decays known to 2**-43."""
     network = terms.network
     slowest = min(np.abs(np.diag(network.R)).min(), np.abs(np.diag(network.C)).min())
     return 2.0**-30 + T * (network.agents + 64) * 2.0**-49 + 2.0**-36 / float(slowest)
 
 
 def _envelope(terms: Terms, i: int, T: int, theta: float, psi: float, inverse: float) -> float:
-    """Return B with sqrt(||dtheta_t||^2 + ||dpsi_t||^2) <= B w_t for t >= T; infinite if none is found.
+    """Return B with sqrt(||dtheta_t||^2 + ||dpsi_t||^2) <= B w_t for t >= T, or infinity.
 
-    w_t = (t+1)**-nu / (warm_up + t + 1), and w_{t+1} >= eta w_t for t >= T with eta = w_{T+1} / w_T. By
-    induction p_t <= P w_t and e_t <= E w_t if (eta - (1-c)) P >= A and (eta - (1-r)) E >= b (c P + A),
-    A = 2 C copies lam_0 / samples, b >= 1 / (m [z_t^i]_i), and both hold at T.
+    w_t = (t+1)**-nu / (warm_up + t + 1), and w_{t+1} >= eta w_t for t >= T with eta = w_{T+1} /
+    w_T. By induction p_t <= P w_t and e_t <= E w_t if (eta - (1-c)) P >= A and (eta - (1-r)) E >= b
+    (c P + A), A = 2 C copies lam_0 / samples, b >= 1 / (m [z_t^i]_i), and both hold at T.
     """
     nu, points = terms.schedules.nu, terms.warm_up + T + 1.0
     weight = (T + 1.0) ** -nu / points * DOWN
@@ -328,9 +331,9 @@ def _envelope(terms: Terms, i: int, T: int, theta: float, psi: float, inverse: f
 def _rest(found: Shifts, d_0: np.ndarray) -> np.ndarray:
     """Return the exponent of what comes after the last piece, a bound of a sum over octaves j >= 0.
 
-    Octave j has 2^j X iterations, X the end of the last piece, whose E_t^2 is at most E^2 2^(-2 fall j),
-    E = `later[-1]` / d_0. Each costs at most E_t^2 (cost(E) / E^2 + B j), B = fall log(2) / 4 for p = 1
-    and 0 for all others.
+    Octave j has 2^j X iterations, X the end of the last piece, whose E_t^2 is at most E^2 2^(-2
+    fall j), E = `later[-1]` / d_0. Each costs at most E_t^2 (cost(E) / E^2 + B j), B = fall log(2)
+    / 4 for p = 1 and 0 for all others.
     """
     if not len(found.later):
         return np.zeros(len(d_0))
@@ -344,11 +347,11 @@ def _rest(found: Shifts, d_0: np.ndarray) -> np.ndarray:
 
 
 def _program(found: Shifts, d_0: np.ndarray) -> np.ndarray | None:
-    """Return the bound for the float64 program over the iterations followed; None without box or dim.
+    """Return the bound for the float64 program over the iterations followed; None without a box.
 
-    Rounding moves the two states apart by at most `rounding`, in l2 norm, which joins every E_t; and
-    each of 2 dim coordinates an iteration has a law within `quantizer.precision` of the exact one, in
-    both worlds.
+    Rounding moves the two states apart by at most `rounding`, in l2 norm, which joins every E_t;
+    and each of 2 dim coordinates an iteration has a law within `quantizer.precision` of the exact
+    one, in both worlds.
     """
     terms, T = found.terms, len(found.followed)
     if terms.box is None or terms.dim is None:
@@ -365,10 +368,11 @@ def _program(found: Shifts, d_0: np.ndarray) -> np.ndarray | None:
 def rounding(terms: Terms, T: int) -> np.ndarray:
     """Return how far float64 can move the two states of an agent apart, `[agents]`, in l2 norm.
 
-    Received values and the first states lie in the box B, so |psi| <= S_psi and |theta| <= S_theta. An
-    update is a sum of at most m + 3 products; each of its operations errs by at most 2**-53 times the
-    sum of all absolute values. The average of N gradients errs by (N + 8) 2**-53 C, in any order of
-    its sum. These pushes enter the same recursions as the data's; y / d is rounded once more.
+    Received values and the first states lie in the box B, so |psi| <= S_psi and |theta| <= S_theta.
+    An update is a sum of at most m + 3 products; each of its operations errs by at most 2**-53
+    times the sum of all absolute values. The average of N gradients errs by (N + 8) 2**-53 C, in
+    any order of its sum. These pushes enter the same recursions as the data's; y / d is rounded
+    once more.
     """
     network, B = terms.network, float(terms.box or 0.0)
     m, lam_0 = network.agents, terms.schedules.lam_0
@@ -390,7 +394,7 @@ def rounding(terms: Terms, T: int) -> np.ndarray:
 
 
 def calibrate(found: Shifts, target: np.ndarray) -> np.ndarray:
-    """Return d_0^i, at most a part in 10^6 above the smallest, whose certified delta is at most target.
+    """Return the smallest d_0^i, to a part in 10^6, whose certified delta is at most the target.
 
     The exponent falls nearly as d_0**-2, so scaling by it meets the target in a few rounds.
     """
@@ -413,11 +417,12 @@ def calibrate(found: Shifts, target: np.ndarray) -> np.ndarray:
 
 
 def attained(terms: Terms, i: int, iterations: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return ||dtheta_t|| and ||dpsi_t|| `[time]` of agent i when both samples are clipped at all times.
+    """Return ||dtheta_t|| and ||dpsi_t|| `[time]` of agent i when both samples stay clipped.
 
-    Two opposite rows with equal labels and C < 1/2 do this for the logistic loss: wherever neighbours
-    keep |row . theta| below log((1 - C) / C), both gradients have length C and opposite directions.
-    What a promise loses against these can be measured: see tests/accountant/test_promise_tightness.py.
+    Two opposite rows with equal labels and C < 1/2 do this for the logistic loss: wherever
+    neighbours keep |row . theta| below log((1 - C) / C), both gradients have length C and opposite
+    directions. What a promise loses against these can be measured: see
+    tests/accountant/test_promise_tightness.py.
     """
     network, T = terms.network, whole("iterations", iterations, 0)
     r, c = -float(network.R[i, i]), -float(network.C[i, i])

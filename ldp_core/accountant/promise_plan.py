@@ -1,13 +1,13 @@
-"""From a target delta to an algorithm that keeps it, and to the accuracy it can be expected to have.
+"""From a target delta to an algorithm that keeps it, with schedules chosen for its accuracy.
 
     >>> from ldp_core import network
     >>> found = plan(network.paper(0.2), 1000, 0.1, clip=0.1, dim=117, warm_up=1000, samples=2)
     >>> found.certificate.delta.round(6).tolist(), found.algorithm().degree
     ([0.1, 0.1, 0.1, 0.1, 0.1], 3)
 
-Schedules alone keep nothing: coins, box, gradients at the sent value, warm-up and clipping belong to
-them. A `Plan` therefore hands out the algorithm (`Plan.algorithm`) and runs it (`Plan.run`), and refuses
-an oracle that does not say that it clips and waits as agreed (`clipping`).
+Schedules alone keep nothing: coins, box, gradients at the sent value, warm-up and clipping belong
+to them. A `Plan` therefore hands out the algorithm (`Plan.algorithm`) and runs it (`Plan.run`), and
+refuses an oracle that does not say that it clips and waits as agreed (`clipping`).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ BOX = 1024.0  # in units of the first step and the first push
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Plan:
-    """A promise, `certificate`, the `terms` it depends on, and the `error` its prediction hopes for."""
+    """A promise: its `certificate`, the `terms` it depends on, and a predicted `error`."""
 
     terms: Terms
     certificate: Certificate
@@ -68,7 +68,7 @@ class Plan:
         return Algorithm1(terms.network, terms.schedules, dither=dither, **options)
 
     def require(self, algorithm, oracle) -> None:
-        """Refuse an algorithm or an oracle that does not keep this promise, naming the first difference."""
+        """Refuse an algorithm or an oracle that does not keep this promise, and say why."""
         plain, terms = getattr(algorithm, "plain", algorithm), self.terms
         wanted = self.algorithm(getattr(plain, "dither", None))
         for field in dataclasses.fields(Algorithm1):
@@ -92,7 +92,7 @@ class Plan:
     def run(
         self, oracle: Oracle, theta_0, iterations: int, *, seed: int, dither=None, **options
     ) -> State:
-        """Return the state after `iterations` of the promised algorithm; `options` go to `optimizer.run`."""
+        """Return the state after `iterations` of the algorithm; `options` go to `optimizer.run`."""
         algorithm = self.algorithm(dither)
         self.require(algorithm, oracle)
         for name, start in (("theta_0", theta_0), ("psi_0", options.get("psi_0"))):
@@ -123,9 +123,10 @@ def plan(
 ) -> Plan:
     """Return the plan with the smallest predicted error after `iterations`, at delta <= target.
 
-    The promise holds for `promised` iterations (all time by default). lam_0 is chosen too: without a
-    Lipschitz term the certificate depends on lam_0 / d_0 alone. `distance` is a public guess of how far
-    from zero the optimum lies and `pull` of the first gradient, as a share of `clip` (`predicted_error`).
+    The promise holds for `promised` iterations (all time by default). lam_0 is chosen too: without
+    a Lipschitz term the certificate depends on lam_0 / d_0 alone. `distance` is a public guess of
+    how far from zero the optimum lies and `pull` of the first gradient, as a share of `clip`
+    (`predicted_error`).
     """
     wanted = targets(target, network.agents)
     training = whole("iterations", iterations, 1)
@@ -174,8 +175,8 @@ def predicted_error(
 
         k_0^2 + sum_t k_{t+1}^(2 FORGOTTEN) sum_j noise_gain_j (d_t^j)^2 (p + 1) / 12 / distance^2,
 
-    because noise lies in all directions, and most are pulled less than the one that is learnt. It is
-    meant for rows of unit norm, and for comparing schedules: no statement about accuracy.
+    because noise lies in all directions, and most are pulled less than the one that is learnt. It
+    is meant for rows of unit norm, and for comparing schedules: no statement about accuracy.
     """
     t = np.arange(iterations)
     path = np.cumsum((t + 1.0)[::-1] ** -nu)[::-1]  # sum of (s+1)**-nu from t on
@@ -210,8 +211,8 @@ def _best_effort(unit: Terms, ratio, varsigma, iterations: int, distance: float,
 def _steps(unit: Terms, promised: float, target: np.ndarray, varsigma: np.ndarray) -> np.ndarray:
     """Return an estimate of d_0 / lam_0 that meets the target, `[varsigma, agents]`.
 
-    The first iterations are followed; then shifts fall like (t+1)**-nu / (warm_up + t + 1), at times that
-    are sampled geometrically.
+    The first iterations are followed; then shifts fall like (t+1)**-nu / (warm_up + t + 1), at
+    times that are sampled geometrically.
     """
     T = int(min(FOLLOWED, promised))
     theta, psi, _ = drift(unit, T)

@@ -1,4 +1,4 @@
-"""The promise: what it must obey, what its parts are compared with, and what float64 may add to it."""
+"""The promise: what it must obey, what it is compared with, and what float64 may add to it."""
 
 from __future__ import annotations
 
@@ -54,7 +54,9 @@ def test_delta_falls_with_step_and_data_and_rises_with_time_pushes_and_clip(degr
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 10**6), st.booleans())
 def test_drift_bounds_every_sequence_of_clipped_gradients(seed, cone):
-    """The two states are followed exactly; gradients keep to a cone of 60 degrees, or do as they like."""
+    """The two states are followed exactly; gradients keep to a cone of 60 degrees, or do as they
+    like.
+    """
     rng = generator(seed, Purpose.SYNTHETIC)
     net = network.random_strongly_connected(4, rng)
     T, dim = 40, 3
@@ -80,7 +82,9 @@ def test_drift_bounds_every_sequence_of_clipped_gradients(seed, cone):
 
 
 def _gradient(rng, feature, sign, dim, clip, cone):
-    """Return a clipped softmax gradient (p - e_y) x with random confidences, or any vector of that length."""
+    """Return a clipped softmax gradient (p - e_y) x with random confidences, or any vector of that
+    length.
+    """
     if cone:
         p = rng.dirichlet(np.full(dim + 1, 0.2))
         vector = sign * (p - np.eye(dim + 1)[0]) * abs(feature)
@@ -97,7 +101,9 @@ def _gradient(rng, feature, sign, dim, clip, cone):
 @settings(max_examples=300, deadline=None)
 @given(st.integers(0, 10**6))
 def test_clipped_softmax_gradients_make_an_angle_of_at_most_sixty_degrees(seed):
-    """||K+ v - K- v'|| <= C max(K+, K-) for gradients of one sample at two points, clipped in any way."""
+    """||K+ v - K- v'|| <= C max(K+, K-) for gradients of one sample at two points, clipped in any
+    way.
+    """
     rng = generator(seed, Purpose.SYNTHETIC)
     classes, x = int(rng.integers(2, 6)), rng.normal(size=4)
     vectors = [
@@ -115,7 +121,9 @@ def test_clipped_softmax_gradients_make_an_angle_of_at_most_sixty_degrees(seed):
 @pytest.mark.parametrize("varsigma", [0.51, 0.76, 0.95])
 @pytest.mark.parametrize("degree", [1, 3])
 def test_the_tail_covers_what_a_longer_horizon_follows(degree, varsigma):
-    """A short horizon with its tail is never below a long one; the squares converge even for varsigma >= nu."""
+    """A short horizon with its tail is never below a long one; the squares converge even for
+    varsigma >= nu.
+    """
     setting = terms(degree, nu=0.8, varsigma=varsigma, lam_0=1.0)
     short, long = (certify(setting, math.inf, horizon=horizon) for horizon in (2000, 40_000))
     followed = certify(setting, 40_000)
@@ -142,7 +150,9 @@ def test_calibrated_steps_meet_the_target_and_hardly_more(degree, target):
 
 
 def test_the_profile_starts_at_delta_falls_and_is_reached():
-    """Two laws with this affinity that reach it: (1 - x, x) against (x, 1 - x), at their likelihood ratio."""
+    """Two laws with this affinity that reach it: (1 - x, x) against (x, 1 - x), at their likelihood
+    ratio.
+    """
     found = certify(terms(), math.inf, horizon=2000)
     epsilon = np.linspace(0, 5, 51)
     profile = found.profile(epsilon)
@@ -164,7 +174,9 @@ def test_what_is_protected_is_said():
 
 
 def test_within_thirty_percent_of_googles_accountant_and_a_hundred_times_faster():
-    """The worst pair of a thousand messages: coordinates at the phase with most information, moved by eps."""
+    """The worst pair of a thousand messages: coordinates at the phase with most information, moved
+    by eps.
+    """
     pld = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
     eps, messages, y = 0.004, 1000, 0.2755
     laws = [quantizer.probability(np.arange(-2, 4), x, 1.0, None, 3) for x in (y, y + eps)]
@@ -196,7 +208,9 @@ def test_the_program_is_charged_and_the_charge_grows_with_the_box():
 
 
 def _exact_states(algorithm: Algorithm1, oracle, theta_0, sent, T: int):
-    """Return agent 0's states in rational arithmetic, for what was sent, with the program's own coefficients."""
+    """Return agent 0's states in rational arithmetic, for what was sent, with the program's own
+    coefficients.
+    """
     net, m = algorithm.network, algorithm.network.agents
     theta, psi = [Fraction(float(x)) for x in theta_0[0]], [Fraction(0)] * len(theta_0[0])
     z = np.eye(m)
@@ -222,7 +236,7 @@ def _exact_states(algorithm: Algorithm1, oracle, theta_0, sent, T: int):
 
 @pytest.mark.parametrize("seed", range(12))
 def test_rounding_is_within_its_charge(seed):
-    """Neighbours at the ends of the box; float64 states against rational arithmetic, in one world."""
+    """Neighbours at the ends of the box; float64 states against rational arithmetic."""
     T, dim, box = 12, 2, 2.0**20
     setting = terms(lam_0=1.0, clip=1.0, box=box, dim=dim, warm_up=0)
     algorithm = Algorithm1(PAPER, setting.schedules, degree=3, at_sent=True, box=box)
@@ -252,7 +266,9 @@ def test_rounding_is_within_its_charge(seed):
 
 
 def test_caught_a_box_that_is_removed():
-    """States at 2^50 steps round differently in the two worlds: what is left of lam g is zero, or a digit."""
+    """States at 2^50 steps round differently in the two worlds: what is left of lam g is zero, or a
+    digit.
+    """
     dim, box = 200, 2.0**10
     setting = terms(lam_0=1.0, clip=1.0, d_0=1.0, dim=dim, warm_up=1000, box=box)
     certified = certify(setting, 2)
@@ -265,7 +281,8 @@ def test_caught_a_box_that_is_removed():
 
 
 def _after_a_push(algorithm: Algorithm1, dim: int) -> float:
-    """Return a bound from below of the total variation of psi_1 after a neighbour sent 2^52 steps at t = 0.
+    """Return a bound from below of the total variation of psi_1 after a neighbour sent 2^52 steps
+    at t = 0.
 
     All other samples together pull by half a digit of that state, and the one that differs decides.
     """

@@ -1,4 +1,6 @@
-"""Tiny instances by enumeration: the promise is never below the truth, unless it is broken on purpose."""
+"""Tiny instances by enumeration: the promise is never below the truth, unless it is broken on
+purpose.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ NOTHING = (0.0, 0.0)
 
 
 def test_never_below_the_exact_total_variation(capsys):
-    """10^4 cases: random settings of degree 1, 2, 3, gradients and reactions chosen anew after each outcome."""
+    """10^4 cases: random settings of degree 1, 2, 3, gradients and reactions chosen anew after each
+    outcome.
+    """
     cases, ratios = 0, {1: 0.0, 2: 0.0, 3: 0.0}
     for setting in range(100):
         rng = generator(setting, Purpose.SYNTHETIC)
@@ -61,7 +65,9 @@ def _agent(terms: Terms, T: int, bins: int = 0) -> Agent:
 
 
 def _truth(rng, terms: Terms, agent: Agent, dim: int, T: int) -> float:
-    """Return the exact total variation of a random pair of samples, often opposite, under random reactions."""
+    """Return the exact total variation of a random pair of samples, often opposite, under random
+    reactions.
+    """
     row = np.eye(dim)[0] if rng.random() < 0.5 else _unit(rng, dim)
     other = -row if rng.random() < 0.8 else _unit(rng, dim)
     C, step = float(terms.clip[0]), float(agent.step[0])
@@ -80,7 +86,9 @@ def _unit(rng, dim: int) -> np.ndarray:
 
 
 def _constant(v, other):
-    """Return gradients that do not depend on where they are taken: where they are steered to is their choice."""
+    """Return gradients that do not depend on where they are taken: where they are steered to is
+    their choice.
+    """
     return lambda sent: (v + 0.0 * sent, other + 0.0 * sent)
 
 
@@ -105,13 +113,17 @@ def _tight(degree: int, T: int = 3, weight: float = 0.3, **options):
 
 
 def _exact(agent: Agent, v: float, other: float, theta_0: float = 0.5) -> float:
-    """Return the exact total variation when neighbours choose after each outcome: (v, v'), or both zero."""
+    """Return the exact total variation when neighbours choose after each outcome: (v, v'), or both
+    zero.
+    """
     return total_variation(agent, [theta_0], 3, [_constant(v, other), _constant(0, 0)], [NOTHING])
 
 
 @pytest.mark.parametrize("degree", [2, 3])
 def test_a_pair_built_to_be_the_worst_comes_close(degree):
-    """Opposite samples of the logistic loss with C < 1/2: both stay clipped wherever theta is near zero."""
+    """Opposite samples of the logistic loss with C < 1/2: both stay clipped wherever theta is near
+    zero.
+    """
     terms, agent = _tight(degree)
     certified = float(certify(terms, 3).delta[0])
     reached = max(_exact(agent, 1.0, -1.0, theta_0=start) for start in np.linspace(0, 2, 21))
@@ -122,7 +134,9 @@ def test_a_pair_built_to_be_the_worst_comes_close(degree):
 
 
 def test_caught_a_gradient_at_the_private_point():
-    """A model may turn all other gradients around between theta_1 and theta_1': N_t samples count, not one."""
+    """A model may turn all other gradients around between theta_1 and theta_1': N_t samples count,
+    not one.
+    """
     terms, agent = _tight(3, warm_up=9)
     certified = float(certify(terms, 3).delta[0])
     assert _exact(agent, 1.0, -1.0) <= certified
@@ -157,7 +171,9 @@ def test_caught_a_warm_up_counted_too_long():
 
 
 def test_caught_coins_of_eight_bits():
-    """A shift of 10^-4 steps moves one threshold over a coin of 2^-8, and shows in one of 256 messages."""
+    """A shift of 10^-4 steps moves one threshold over a coin of 2^-8, and shows in one of 256
+    messages.
+    """
     coins = np.arange(256) / 256
     terms = Terms(network.ring(2), Schedules(1.0, 0.8, (1.0, 1.0), (0.6, 0.6)), 1.0, dim=1)
     eps = 1e-4
@@ -183,7 +199,9 @@ def _certified(eps: float, messages: int) -> float:
 
 
 def test_caught_a_dither_reused_over_time():
-    """Degree 1: who knows the dither of 40 messages steers the state onto its grid, where eps costs eps."""
+    """Degree 1: who knows the dither of 40 messages steers the state onto its grid, where eps costs
+    eps.
+    """
     eps, messages = 1e-3, 40
     on_grid = 1.0 - (1.0 - float(quantizer.total_variation(0.0, eps, 1.0))) ** messages
     assert on_grid > _certified(eps, messages)

@@ -1,4 +1,6 @@
-"""How much of the promise can be reached: adjacent data sets and neighbours that keep both samples clipped."""
+"""How much of the promise can be reached: adjacent data sets and neighbours that keep both samples
+clipped.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ DEAREST = 0.2755  # the fraction of a cell at which degree 3 has most informatio
 
 
 def test_the_states_of_two_opposite_samples_are_apart_as_said():
-    """Logistic loss on two data sets, one sample replaced, all else equal; both worlds hear the same messages."""
+    """Logistic loss on two data sets, one sample replaced, all else equal; both worlds hear the
+    same messages.
+    """
     T, warm_up, rng = 20, 3, generator(1, Purpose.SYNTHETIC)
     terms = dataclasses.replace(
         TERMS, warm_up=warm_up, schedules=Schedules(0.5, 0.9, (5.0,) * 5, (0.51,) * 5)
@@ -57,9 +61,11 @@ def test_the_states_of_two_opposite_samples_are_apart_as_said():
 
 @pytest.mark.parametrize("agent", [0, 1, 4])
 def test_seventy_percent_are_reached(agent):
-    """One coordinate, T = 100, delta = 0.5; the total variation from below with false alarm 1e-6 (Hoeffding).
+    """One coordinate, T = 100, delta = 0.5; the total variation from below with false alarm 1e-6
+    (Hoeffding).
 
-    Neighbours also move the state within its cell, to where it shows most; then messages are independent.
+    Neighbours also move the state within its cell, to where it shows most; then messages are
+    independent.
     """
     T, samples = 100, 200_000
     found = shifts(TERMS, T)
@@ -74,7 +80,9 @@ def test_seventy_percent_are_reached(agent):
 
 
 def _total_variation(eps, samples: int, rng) -> float:
-    """Return the mean of (1 - dP'/dP)_+ under P, for coordinates at the dearest fraction, moved by eps."""
+    """Return the mean of (1 - dP'/dP)_+ under P, for coordinates at the dearest fraction, moved by
+    eps.
+    """
     loss = np.zeros(samples)
     levels = np.arange(-2, 4)
     for shift in eps:
@@ -94,7 +102,9 @@ def test_what_is_attained_is_within_the_drift():
 
 
 def test_messages_are_those_of_the_algorithm():
-    """The law that is counted is the one that `optimizer` draws from: a hundred thousand messages, 1e-7 (Hoeffding)."""
+    """The law that is counted is the one that `optimizer` draws from: a hundred thousand messages,
+    1e-7 (Hoeffding).
+    """
     algorithm = Algorithm1(TERMS.network, SCHEDULES, degree=3)
     state = algorithm.init(np.full((1, 5, 20_000), DEAREST * 1.5))
     sent = algorithm.send(state, algorithm.coins(4)([0], 0, 20_000)).theta

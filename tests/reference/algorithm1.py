@@ -21,9 +21,11 @@ def quantise_dithered(y: float, d: float, coin: float, offset: float) -> float:
 
 
 def quantise_spline(y: float, d: float, coin: float, offset: float, degree: int):
-    """Return (value, distance of the coin from the nearest decision): p + 1 neighbours, highest first.
+    """Return (value, distance of the coin from the nearest decision): p + 1 neighbours, highest
+    first.
 
-    The weight of a grid point x steps away is 1/p! sum_j (-1)^j binom(p+1, j) (x + (p+1)/2 - j)_+^p.
+    The weight of a grid point x steps away is 1/p! sum_j (-1)^j binom(p+1, j) (x + (p+1)/2 -
+    j)_+^p.
     """
     ratio, cumulated, chosen, margin = y / d - offset, 0.0, 0, coin
     for level in range(math.floor(ratio) + degree + 1, math.floor(ratio) - degree - 2, -1):
@@ -32,7 +34,8 @@ def quantise_spline(y: float, d: float, coin: float, offset: float, degree: int)
             continue
         powers = [math.comb(degree + 1, j) * max(0.0, x - j) ** degree for j in range(degree + 2)]
         chosen = level if coin >= cumulated else chosen
-        cumulated += math.fsum(powers[::2] + [-power for power in powers[1::2]]) / math.factorial(degree)
+        signed = powers[::2] + [-power for power in powers[1::2]]
+        cumulated += math.fsum(signed) / math.factorial(degree)
         margin = min(margin, abs(coin - cumulated))
     return (chosen + offset) * d, margin
 
@@ -54,9 +57,9 @@ def run(
 ):  # fmt: skip
     """Return lists of theta, psi, z for t = 0 ... iterations. gradient(i, theta, t); coins[t][0 or 1][agent][coordinate].
 
-    With `dither`, offsets in the order of the coins, every coordinate of every message has its own grid.
-    With `degree` > 1 levels have B-spline weights; `at_sent` takes gradients at sent values; what is
-    received beyond the box is read as its nearest end.
+    With `dither`, offsets in the order of the coins, every coordinate of every message has its own
+    grid. With `degree` > 1 levels have B-spline weights; `at_sent` takes gradients at sent values;
+    what is received beyond the box is read as its nearest end.
     """
     m, dim = theta_0.shape
     theta, psi, z = [theta_0.copy()], [psi_0.copy()], [np.eye(m)]
@@ -69,9 +72,10 @@ def run(
                 for c in range(dim):
                     if degree > 1:
                         U = np.zeros((2, m, dim)) if dither is None else dither[t]
-                        coin = coins[t]
-                        Q_theta[i, c], _ = quantise_spline(theta[t][i, c], d_t[i], coin[0][i][c], U[0][i][c], degree)
-                        Q_psi[i, c], _ = quantise_spline(psi[t][i, c], d_t[i], coin[1][i][c], U[1][i][c], degree)
+                        coin, d = coins[t], d_t[i]
+                        y, x = theta[t][i, c], psi[t][i, c]
+                        Q_theta[i, c], _ = quantise_spline(y, d, coin[0][i][c], U[0][i][c], degree)
+                        Q_psi[i, c], _ = quantise_spline(x, d, coin[1][i][c], U[1][i][c], degree)
                         continue
                     if dither is not None:
                         Q_theta[i, c] = quantise_dithered(theta[t][i, c], d_t[i], coins[t][0][i][c], dither[t][0][i][c])
@@ -81,7 +85,8 @@ def run(
                     Q_psi[i, c] = quantise(psi[t][i, c], d_t[i], coins[t][1][i][c])
         next_theta, next_psi, next_z = np.empty((m, dim)), np.empty((m, dim)), np.empty((m, m))
         for i in range(m):
-            next_psi[i] = (1 + C[i, i]) * psi[t][i] + lam_t * gradient(i, Q_theta[i] if at_sent else theta[t][i], t)
+            point = Q_theta[i] if at_sent else theta[t][i]
+            next_psi[i] = (1 + C[i, i]) * psi[t][i] + lam_t * gradient(i, point, t)
             next_theta[i] = (1 + R[i, i]) * theta[t][i]
             next_z[i] = z[t][i]
             for j in range(m):

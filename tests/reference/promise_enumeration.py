@@ -1,13 +1,13 @@
 """Tiny instances of the promise by enumeration: every outcome, every reaction, no theory.
 
 One agent of Algorithm 1 with coins of degree p is followed on two adjacent data sets. It takes its
-gradients at what it sent, and its one sample that differs has clipped gradients v and v'; all others
-cancel. After every outcome the neighbours choose anew, to make the total variation largest, from a few
-pairs (v, v'), which stand for where they steer theta, and from a few values that they may send, which
-move the state within its cell.
+gradients at what it sent, and its one sample that differs has clipped gradients v and v'; all
+others cancel. After every outcome the neighbours choose anew, to make the total variation largest,
+from a few pairs (v, v'), which stand for where they steer theta, and from a few values that they
+may send, which move the state within its cell.
 
-Without a dither the levels are enumerated and the total variation is exact. With one, the noise is seen
-through `bins` cells a coordinate, which cannot make two laws easier to tell apart.
+Without a dither the levels are enumerated and the total variation is exact. With one, the noise is
+seen through `bins` cells a coordinate, which cannot make two laws easier to tell apart.
 """
 
 from __future__ import annotations
@@ -31,14 +31,16 @@ def spline(x, degree: int):
 
 
 def spline_cdf(x, degree: int):
-    """Return the integral of the centred B-spline up to x: a sum of whole splines of the next degree."""
+    """Return the integral of the centred B-spline up to x: a sum of whole splines of the next
+    degree.
+    """
     x = np.clip(np.asarray(x, dtype=float), -(degree + 1) / 2, (degree + 1) / 2)
     return sum(spline(x - 0.5 - j, degree + 1) for j in range(degree + 2))
 
 
 @dataclass(frozen=True)
 class Agent:
-    """One agent: 1 - r, 1 - c, c, and for every t the step d_t, lam_t / N_t and 1 / (m [z_t^i]_i)."""
+    """One agent: degree, r, c, and for every t: d_t, lam_t / N_t and 1 / (m [z_t^i]_i)."""
 
     degree: int
     r: float
@@ -89,12 +91,14 @@ class Agent:
 def total_variation(agent: Agent, theta_0, T: int, gradients, reactions) -> float:
     """Return the largest total variation of T iterations of messages over all ways to react.
 
-    `gradients` are functions: sent theta `[histories, dim]` -> (v, v') of the same shape. `reactions`
-    are pairs of what may arrive at theta and at psi.
+    `gradients` are functions: sent theta `[histories, dim]` -> (v, v') of the same shape.
+    `reactions` are pairs of what may arrive at theta and at psi.
     """
 
     def best(t, p, q, ours, theirs):
-        """Return the sum of (p - q)_+ over all continuations of each history, under the best reactions."""
+        """Return the sum of (p - q)_+ over all continuations of each history, under the best
+        reactions.
+        """
         dim = ours[0].shape[1]
         both = [np.concatenate(state, axis=1) if t else state[0] for state in (ours, theirs)]
         P, Q, values = agent.outcomes(t, *both)  # psi_0 says nothing, and nothing depends on it
