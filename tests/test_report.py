@@ -293,8 +293,9 @@ def test_an_empty_folder_gives_a_report_that_says_so(house):
     assert shown.text.count(": not here.") == 7 and "Not run yet" in shown.text
 
 
-def test_a_damaged_record_is_named_in_one_line(house, capsys, monkeypatch):
-    (house / "figures" / "fig2.json").write_text('{"figure": ')
+@pytest.mark.parametrize("text", ['{"figure": ', '{"figure": "fig2", "data": []}', "[]"])
+def test_a_damaged_record_is_named_in_one_line(house, capsys, monkeypatch, text):
+    (house / "figures" / "fig2.json").write_text(text)
     monkeypatch.setattr(__main__, "ROOT", house)
     assert __main__._report(argparse.Namespace(output=house / "figures")) == 1
     (line,) = capsys.readouterr().err.splitlines()

@@ -11,6 +11,7 @@ import importlib
 import inspect
 import os
 import pkgutil
+import posixpath
 import re
 import shutil
 from collections.abc import Callable, Iterator
@@ -74,7 +75,7 @@ def _menu(source: str) -> list[tuple[str, str]]:
 
 
 def _relative(target: str, source: str) -> str:
-    return os.path.relpath(target, PurePosixPath(source).parent)
+    return posixpath.relpath(target, posixpath.dirname(source) or ".")
 
 
 def _document(source: str, title: str, text: str) -> str:
@@ -140,7 +141,7 @@ def _signature(thing: Callable) -> str:
 
 def _lead(link: str, *, source: str, places: dict[str, str], root: Path, folder: Path) -> str:
     """Return a link as it is in the site; a file that is no page is copied there."""
-    target = os.path.normpath(PurePosixPath(source).parent / html.unescape(link))
+    target = posixpath.normpath(posixpath.join(posixpath.dirname(source), html.unescape(link)))
     notebook = re.fullmatch(r"(?:figures/)?notebooks/(\w+)\.ipynb", target)
     page_of = f"figures/notebooks/{notebook[1]}.html" if notebook else target
     if (root / target).is_dir():

@@ -166,14 +166,13 @@ def _notebooks(contents: dict[str, nbformat.NotebookNode], folder: Path) -> list
 def _figure(path: Path, headings: dict[str, str]) -> Figure:
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
-        name, data = record["figure"], list(record["data"])
+        name, notebook, data = record["figure"], record["notebook"], list(record["data"])
+        params, numbers = record["params"], record["numbers"]
     except (ValueError, KeyError, TypeError) as error:
         problem = f"{type(error).__name__}: {error}"
         raise ValueError(f"{path.name} is not the record of a figure ({problem})") from None
-    heading, params, numbers = headings.get(name, name), record["params"], record["numbers"]
-    return Figure(
-        name, path.with_suffix(".png"), record["notebook"], heading, params, data, numbers
-    )
+    heading, picture = headings.get(name, name), path.with_suffix(".png")
+    return Figure(name, picture, notebook, heading, params, data, numbers)
 
 
 def _order(path: Path) -> tuple[int, str]:
