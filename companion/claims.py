@@ -119,7 +119,7 @@ def judge(
     """
     row, records = rows()[key], _records(found)
     answers = _answers(row, records, numbers)
-    verdict, partly = decide(answers.values(), "only" in row, "assumed" in row, known, exceptions)
+    verdict, partly = decide(row, list(answers.values()), known, exceptions)
     texts = _texts(row, records, numbers)
     texts["yes"] = " or ".join(name for name, answer in answers.items() if answer)
     texts["exceptions"] = "; ".join(exceptions)
@@ -162,27 +162,24 @@ def on(provenance: Provenance, claims: Iterable[Claim]) -> list[Claim]:
 
 
 def decide(
-    answers: Iterable[bool | None],
-    divisible: bool = False,
-    assumed: bool = False,
-    known: bool = True,
-    exceptions: Sequence[str] = (),
+    row: Mapping, answers: list[bool | None], known: bool = True, exceptions: Sequence[str] = ()
 ) -> tuple[str, bool]:
     """Return the verdict on cases that are confirmed, refuted or neither (True, False, None).
 
     All confirmed: it holds, or holds if something is `assumed`. Some, or all with `exceptions`, and
-    the claim is `divisible`: it holds if. One refuted: it does not hold. Else it cannot be checked.
-    The second value says whether only a part of the cases is meant.
+    the row can name them (`only`): it holds if. One refuted, or every one where `some` case would
+    do: it does not hold. Else it cannot be checked. The second value says whether only a part of
+    the cases is meant.
     """
-    given = list(answers)
-    everywhere = bool(given) and all(given)
-    if known and divisible and any(given) and (exceptions or not everywhere):
+    everywhere = bool(answers) and all(answers)
+    refuted = set(answers) == {False} if row.get("some") else False in answers
+    if known and "only" in row and any(answers) and (exceptions or not everywhere):
         return "holds if", True
-    if False in given:
+    if refuted:
         return "does not hold", False
     if not (known and everywhere):
         return "cannot be checked", False
-    return ("holds if" if assumed else "holds"), False
+    return ("holds if" if "assumed" in row else "holds"), False
 
 
 def interval(record: Mapping, measure: str) -> tuple[float, float] | None:

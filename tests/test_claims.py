@@ -14,7 +14,7 @@ from tests.reference import latex
 
 ROW = {"key": "a", "where": "Theorem 1", "words": "x < y & z", "paper": "1", "ours": "2", "reason": "so", "notebook": "01"}
 REQUIRED = {"where", "words", "paper", "rule", "why", "ours", "reason", "notebook"}
-OPTIONAL = {"key", "figure", "case", "lists", "only", "assumed", "remark", "about", "ours_to_prove"}
+OPTIONAL = {"key", "figure", "case", "lists", "only", "assumed", "some", "remark", "about", "ours_to_prove"}
 
 
 def test_rows_survive_the_disk(tmp_path):
@@ -100,8 +100,22 @@ def test_what_is_not_known_confirms_nothing_and_may_refute(made_up):
 
 def test_exceptions_and_assumptions_make_a_condition(made_up):
     assert made_up("at_most", 1.0, (0.0, 0.5), exceptions=["d_0 = 8"]).sentence == "holds if case 0"
-    assert claims.decide([True], assumed=True) == ("holds if", False)
-    assert claims.decide([True, False]) == ("does not hold", False), "a claim about all cases together"
+    assert claims.decide({"assumed": "x"}, [True]) == ("holds if", False)
+    assert claims.decide({}, [True, False]) == ("does not hold", False), "a claim about all cases together"
+
+
+@pytest.mark.parametrize(
+    ("answers", "verdict"),
+    [
+        ([True, True], "holds"),
+        ([True, False], "holds if"),
+        ([False, False], "does not hold"),
+        ([None, False], "cannot be checked"),
+        ([], "cannot be checked"),
+    ],
+)
+def test_a_claim_that_some_case_proves_is_refuted_by_all(answers, verdict):
+    assert claims.decide({"some": True, "only": "{yes}"}, answers)[0] == verdict
 
 
 def test_a_case_needs_all_of_its_measures(made_up, monkeypatch):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from companion.claims import Claim, Table, judge
+from companion.claims import Claim, Table, judge, threshold
 from companion.experiments.budget_bits import FLOAT_BITS
 from companion.experiments.budget_bounds import EARLY, LATE, LATEST
 from companion.experiments.budget_tables import early_share, lemma_6_ratio
@@ -17,17 +17,9 @@ ROW_NAMES = {"none": "unnormalised", "l2": "L2-normalised", "l1": "L1-normalised
 
 
 def verdicts(
-    summary: Table,
-    falls: Table,
-    worst: Table,
-    promised: Table,
-    used: Table,
-    kept: Table,
-    bits: Table,
-    free: bool,
-    d_0: float,
-    normalise: str,
-) -> list[Claim]:
+    summary: Table, falls: Table, arrivals: Table, worst: Table, promised: Table, used: Table,
+    tried: Table, kept: Table, bits: Table, free: bool, d_0: float, normalise: str,
+) -> list[Claim]:  # fmt: skip
     """Return the rows of notebook 2; tables of `budget`, `budget_cases` and `budget_bounds`."""
     bounds = promised[promised["normalise"] == normalise].set_index("bound")
     share = "the same to the last bit" if free else "not the same"
@@ -35,9 +27,9 @@ def verdicts(
         judge("lemma-6", {"ratio": lemma_6_ratio()}),
         _theorem_2_1(10 ** bounds["log10_delta"], d_0),
         _theorem_2_2(bounds, float(kept["target"].iloc[0])),
-        _infinite_and_accurate(kept),
+        _infinite_and_accurate(tried, kept, (worst["exact"] - worst["lower"]).max()),
         _fifty_steps(summary, used),
-        _valid_range(summary),
+        _valid_range(summary, arrivals, normalise),
         _worst_case(worst[worst["normalise"] == normalise]),
         _larger_steps(falls),
         _stringent(),
@@ -59,11 +51,25 @@ def _theorem_2_2(bounds: Table, target: float) -> Claim:
     return judge("theorem-2-2", found, row=row, certificate=ours, target=target)
 
 
-def _infinite_and_accurate(kept: Table) -> Claim:
-    lost = kept["unquantised"] - kept["accuracy"]
-    found = kept.assign(lost=lost, rows=kept["normalise"].map(ROW_NAMES))
-    heard = 1 - kept["zeros"].min()
-    return judge("infinite-and-accurate", found, first=kept.iloc[0], heard=heard)
+def _infinite_and_accurate(tried: Table, kept: Table, error: float) -> Claim:
+    """Judge every step tried: certified ones by what they lose, others by what they give away.
+
+    `error` is that of the exact counts; what a first data point gives away by the last iteration
+    is a lower bound of every valid delta.
+    """
+    columns = ["normalise", "unquantised", "target", "iterations"]
+    own = tried[(tried["arrival"] == "first") & (tried["weight"] == kept["weight"].iloc[0])]
+    own = own.merge(kept[columns], on="normalise")
+    own = own.assign(step="tried", delta_low=own["delta"] - error, delta_high=np.inf)
+    certified = kept.assign(step="certified", delta_low=0.0, delta_high=kept["target"])
+    found = pd.concat([own, certified], ignore_index=True)
+    lost, spread = found["unquantised"] - found["accuracy"], 1.96 * 2**0.5 * found["standard_error"]
+    found = found.assign(lost=lost, lost_low=lost - spread, lost_high=lost + spread)
+    found["rows"] = found["normalise"].map(ROW_NAMES)
+    tolerated = threshold("infinite-and-accurate", "lost")
+    accurate = found[(found["step"] == "tried") & (found["lost"] <= tolerated)]
+    lists = {"accurate": accurate, "certified": found[found["step"] == "certified"]}
+    return judge("infinite-and-accurate", found, **lists, **kept.iloc[0][columns[2:]])
 
 
 def _fifty_steps(summary: Table, used: Table) -> Claim:
@@ -80,8 +86,21 @@ def _range(shares: pd.Series) -> str:
     return f"{shares.min():.0%} to {shares.max():.0%}"
 
 
-def _valid_range(summary: Table) -> Claim:
-    return judge("figure-3-valid-range", _named(summary[summary["t"] == summary["t"].max()]))
+def _valid_range(summary: Table, arrivals: Table, normalise: str) -> Claim:
+    last = _named(summary[summary["t"] == summary["t"].max()])
+    at_last = last.assign(rows=ROW_NAMES[normalise], sum_low=last["low"], sum_high=last["high"])
+    late = [_latest(own) for _, own in arrivals.groupby(["normalise", "d_0"])]
+    return judge("figure-3-valid-range", [*at_last.to_dict("records"), *late], own=last)
+
+
+def _latest(own: Table) -> dict:
+    """Return the smallest and largest sum of data points from the first k on that stays below 1."""
+    by_k = own.groupby("asked_k")["paper"].agg(["min", "max"]).sort_index(ascending=False)
+    safe = by_k[(by_k["max"] < 1).cummin()]
+    k, ends = (safe.index[-1], safe) if len(safe) else (by_k.index[0], by_k[:1])
+    named = {"rows": ROW_NAMES[own["normalise"].iloc[0]], "d_0": own["d_0"].iloc[0]}
+    when = f"data points from number {k:.0f} on"
+    return {**named, "when": when, "sum_low": ends["min"].min(), "sum_high": ends["max"].max()}
 
 
 def _named(table: Table) -> Table:

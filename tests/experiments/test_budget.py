@@ -171,13 +171,41 @@ def test_verdicts_follow_the_numbers():
     curve += [("uniform", 2.0, t, t / 1000) for t in (0, 48, 300)]
     summary = pd.DataFrame(curve, columns=["arrival", "d_0", "t", "mean"])
     summary = summary.assign(median=summary["mean"], low=summary["mean"], high=summary["mean"])
-    assert budget_verdicts._valid_range(summary.assign(low=2.0, high=3.0)).verdict == "does not hold"
-    assert budget_verdicts._valid_range(summary).verdict == "holds"
+    rows = [("l1", 8.0, k, paper) for k, paper in ((0, 3.0), (10, 0.9), (10, 1.1), (30, 0.5), (100, 0.2))]
+    arrivals = pd.DataFrame(rows, columns=["normalise", "d_0", "asked_k", "paper"])
+
+    def valid(summary, arrivals):
+        return budget_verdicts._valid_range(summary, arrivals, "none")
+
+    assert valid(summary, arrivals).sentence == "holds"
+    beyond = summary.assign(low=2.0, high=3.0)
+    late = "holds if L1-normalised rows, d_0 = 8, data points from number 30 on"
+    assert valid(beyond, arrivals).sentence == late
+    assert valid(beyond, arrivals.assign(paper=2.0)).verdict == "does not hold"
+    assert valid(summary.assign(high=3.0), arrivals.assign(paper=2.0)).verdict == "does not hold"
+    assert valid(summary.assign(high=3.0), arrivals[:0]).verdict == "cannot be checked"
     used = pd.DataFrame({"t": [50, 1000, 10**6], "share": [0.3, 0.4, 0.6]})
     assert budget_verdicts._fifty_steps(summary, used).verdict == "holds if"
     steady = summary.assign(mean=summary["t"] / 100)
     assert budget_verdicts._fifty_steps(steady, used).verdict == "does not hold"
     assert budget_tables.lemma_6_ratio() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "delta", "certified_accuracy", "verdict"),
+    [
+        (0.9, 0.95, 0.3, "does not hold"),  # the step that learns gives away more than the target
+        (0.9, 0.2, 0.3, "cannot be checked"),  # neither certified nor refuted
+        (0.5, 0.2, 0.3, "does not hold"),  # nothing that hides learns
+        (0.9, 0.95, 0.9, "holds if"),  # the certified step learns
+    ],
+)
+def test_both_at_once_is_refuted_by_lower_bounds_only(accuracy, delta, certified_accuracy, verdict):
+    step = {"normalise": ["none"], "weight": [0.2], "standard_error": [0.001]}
+    tried = pd.DataFrame({**step, "arrival": ["first"], "d_0": [2.0], "delta": [delta], "accuracy": [accuracy]})
+    ends = {"unquantised": [0.9], "zeros": [1.0], "target": [0.5], "iterations": [300]}
+    kept = pd.DataFrame({**step, **ends, "d_0": [1e4], "accuracy": [certified_accuracy]})
+    assert budget_verdicts._infinite_and_accurate(tried, kept, error=0.03).verdict == verdict
 
 
 WRONG = {
