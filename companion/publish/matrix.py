@@ -12,7 +12,6 @@ import functools
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -118,7 +117,8 @@ def _variables(row: str) -> dict[str, str]:
 @contextlib.contextmanager
 def _loops(count: int) -> Iterator[None]:
     """Keep `count` cores busy for a while."""
-    loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
+    command = [sys.executable, "-c", "while True: pass"]
+    loops = [subprocess.Popen(command, stderr=subprocess.DEVNULL) for _ in range(count)]
     try:
         yield
     finally:
@@ -185,14 +185,12 @@ def _outer(folder: Path) -> dict[str, str]:
 
 
 def _wait(command: list[str], variables: Mapping[str, str], folder: Path, file) -> int:
-    """Run a command to its end; when this process is interrupted first, end it with all that it started."""
-    options = {"start_new_session": True} if os.name == "posix" else {}
-    process = subprocess.Popen(command, cwd=folder, env=variables, stdout=file, stderr=subprocess.STDOUT, **options)
+    """Run a command to its end; Ctrl-C reaches it, too, as it is in the same terminal."""
+    process = subprocess.Popen(command, cwd=folder, env=variables, stdout=file, stderr=subprocess.STDOUT)
     try:
         return process.wait()
     except BaseException:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGTERM) if options else process.terminate()
+        process.terminate()
         process.wait()
         raise
 
