@@ -34,6 +34,16 @@ def own_addresses():
     return [address for address in found if address.count(".") == 3 and not address.startswith("127.")]
 
 
+def listening(server):
+    """Return the addresses at which the server and what it has started listen."""
+    found, own = set(), psutil.Process(server.process.pid)
+    for process in (own, *own.children(recursive=True)):
+        with contextlib.suppress(psutil.NoSuchProcess):  # it has ended in the meantime, as a browser's launcher does
+            connections = process.net_connections("inet")
+            found |= {one.laddr.ip for one in connections if one.status == psutil.CONN_LISTEN}
+    return found
+
+
 def test_it_is_open_to_this_machine_alone_and_asks_for_its_token(tmp_path):
     with lab.serve(tmp_path) as server:
         status, page = fetch(server, "lab", server.token)
@@ -42,13 +52,7 @@ def test_it_is_open_to_this_machine_alone_and_asks_for_its_token(tmp_path):
         for token in ("", "0" * len(server.token)):
             assert fetch(server, "api/contents", token)[0] == 403
             assert fetch(server, "lab", token)[0] == 302  # to the page that asks for it
-        listening = {
-            connection.laddr.ip
-            for process in [psutil.Process(server.process.pid), *psutil.Process(server.process.pid).children(recursive=True)]
-            for connection in process.net_connections("inet")
-            if connection.status == psutil.CONN_LISTEN
-        }
-        assert listening == {"127.0.0.1"}
+        assert listening(server) == {"127.0.0.1"}
         for address in own_addresses():
             with pytest.raises(OSError), socket.create_connection((address, server.port), timeout=2):
                 pass
