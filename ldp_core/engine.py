@@ -19,6 +19,7 @@ from numba.core import types
 from numba.extending import intrinsic
 
 from ldp_core import quantizer
+from ldp_core.checks import layout
 from ldp_core.optimizer import Algorithm1, Coins, Draws, Messages, State
 from ldp_core.randomness import Purpose, word
 
@@ -85,6 +86,11 @@ class Uniforms:
         return uniforms
 
 
+@layout(
+    theta="runs agents dim", psi="runs agents dim", gradients="runs agents dim", coins="runs 2 agents dim",
+    dither="None or runs 2 agents dim", d="agents", lam=float, mz="agents", R="agents agents", C="agents agents",
+    theta_levels="runs agents dim", psi_levels="runs agents dim", next_theta="runs agents dim", next_psi="runs agents dim",
+)  # fmt: skip
 @numba.njit(parallel=True, cache=True)
 def _step(theta, psi, gradients, coins, dither, d, lam, mz, R, C, theta_levels, psi_levels, next_theta, next_psi):
     """Write the messages and the next state of every run; return whether every level fits (|y| / d <= 2**52)."""
@@ -157,6 +163,7 @@ MULTIPLIERS = np.uint64(0xD2E7470EE14C6C93), np.uint64(0xCA5A826395121157)  # Ph
 WEYL = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBB67AE8584CAA73B)
 
 
+@layout(seed=float, purpose=float, runs="runs", t=float, uniforms="runs count")
 @numba.njit(parallel=True, cache=True)
 def _philox_uniforms(seed, purpose, runs, t, uniforms):
     """Fill row r with the 53-bit uniforms of Philox at key (seed, runs[r]) and counters (1, 2, ...; t, 0, purpose).

@@ -20,7 +20,7 @@ from typing import NamedTuple, Protocol, cast
 
 import numpy as np
 
-from ldp_core import quantizer
+from ldp_core import checks, quantizer
 from ldp_core.network import Network
 from ldp_core.randomness import Purpose, Uniforms, word
 
@@ -224,6 +224,7 @@ class Algorithm1:
 
     def move(self, state: State, gradients: np.ndarray, messages: Messages) -> State:
         """Return the state at t + 1, when `messages` is what was sent at t (eq. (4))."""
+        checks.array("gradients", gradients, state.theta.shape)
         sent_theta, sent_psi = cast(tuple[np.ndarray, np.ndarray], messages.values())
         if self.box is not None:
             sent_theta = np.clip(sent_theta, -self.box, self.box)
@@ -240,8 +241,12 @@ class Algorithm1:
         if not self.quantised:
             return Messages(state.t, state.theta, state.psi, None)
         coins, dither = self.separate(uniform)
+        shape = (len(state.theta), 2, *state.theta.shape[1:])
+        checks.array("coins", coins, shape)
         step = self.schedules.step(state.t)
-        of_theta, of_psi = (None, None) if dither is None else (dither[:, 0], dither[:, 1])
+        of_theta, of_psi = (None, None)
+        if dither is not None:
+            of_theta, of_psi = checks.array("dither", dither, shape).swapaxes(0, 1)
         theta = quantizer.quantise(state.theta, step[:, None], coins[:, 0], of_theta, self.degree)
         psi = quantizer.quantise(state.psi, step[:, None], coins[:, 1], of_psi, self.degree)
         return Messages(state.t, theta, psi, step, dither)
@@ -287,6 +292,7 @@ class DPSGD:
 
     def step(self, state: State, gradients: np.ndarray, coins: Draws = None) -> tuple[State, Messages]:
         """Return the state at t + 1 and the messages (the states themselves) of iteration t."""
+        checks.array("gradients", gradients, state.theta.shape)
         theta = np.matmul(self.W, state.theta) - self.schedules.lam(state.t) * gradients
         return State(state.t + 1, theta, state.psi, state.z), Messages(state.t, state.theta, None, None)
 
@@ -334,8 +340,7 @@ def resume(
     observe: Callable[[State, Messages], None] | None = None,
 ) -> State:
     """Return the state `iterations` steps after the given one: a run that is cut anywhere and resumed ends in the same bits."""
-    if iterations < 0:
-        raise ValueError(f"iterations = {iterations} must not be negative")
+    iterations = checks.whole("iterations", iterations)
     runs = range(len(state.theta)) if runs is None else runs
     if len(runs) != len(state.theta):
         raise ValueError(f"{len(runs)} run numbers for {len(state.theta)} runs of theta_0")
@@ -353,9 +358,15 @@ def resume(
 def _advance(algorithm, oracle: Oracle, state: State, draws: Draws) -> tuple[State, Messages]:
     """Return the next state and the messages; gradients are taken at theta, or at what was sent."""
     if not getattr(algorithm, "at_sent", False):
-        return algorithm.step(state, oracle(state.theta, state.t), draws)
+        return algorithm.step(state, _gradients(oracle, state.theta, state.t), draws)
     messages = algorithm.send(state, draws)
-    return algorithm.move(state, oracle(messages.values()[0], state.t), messages), messages
+    gradients = _gradients(oracle, messages.values()[0], state.t)
+    return algorithm.move(state, gradients, messages), messages
+
+
+def _gradients(oracle: Oracle, theta: np.ndarray, t: int) -> np.ndarray:
+    """Return the oracle's gradients at theta, or say in one sentence what it returned instead."""
+    return checks.array(f"oracle(theta, {t})", oracle(theta, t), theta.shape)
 
 
 class Transcript:

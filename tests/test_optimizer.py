@@ -235,7 +235,7 @@ REFUSED = {
     "no coins": (lambda: ALGORITHM.step(ALGORITHM.init(np.zeros((1, 5, 1))), np.zeros((1, 5, 1)), None), "coins are needed"),
     "iterations": (
         lambda: optimizer.run(ALGORITHM, quadratic, np.zeros((1, 5, 1)), -1, seed=0),
-        "iterations = -1 must not be negative",
+        "iterations = -1 must be at least 0",
     ),
     "runs": (
         lambda: optimizer.run(ALGORITHM, quadratic, np.zeros((1, 5, 1)), 1, seed=0, runs=[1, 2]),

@@ -20,6 +20,7 @@ from scipy.fft import next_fast_len
 from torch import nn
 
 from companion.problems.eegnet import EPS, POOLS, EEGNet, Prepared
+from ldp_core.checks import layout
 
 
 class Trials(NamedTuple):
@@ -179,6 +180,7 @@ _fast = numba.njit(
 )  # NaN and infinity stay what they are
 
 
+@layout(signals="filters trials frequencies 2", filters="filters frequencies 2", product="filters trials frequencies 2")
 @_fast
 def _multiply(signals, filters, product):
     for f in range(signals.shape[0]):
@@ -189,6 +191,10 @@ def _multiply(signals, filters, product):
                 product[f, b, k, 1] = x * im + y * re
 
 
+@layout(
+    gradient="filters trials frequencies 2", signals="filters trials frequencies 2", filters="filters frequencies 2",
+    twice="frequencies", of_signals="filters trials frequencies 2", of_filters="filters frequencies 2",
+)  # fmt: skip
 @_fast
 def _multiply_back(gradient, signals, filters, twice, of_signals, of_filters):
     """Set the derivatives by both factors of `_multiply`: gradient times the other one's conjugate."""
@@ -206,6 +212,7 @@ def _multiply_back(gradient, signals, filters, twice, of_signals, of_filters):
         of_filters[f] = total
 
 
+@layout(z="filters trials >=samples", shares="trials", samples=int)
 @_fast
 def _statistics(z, shares, samples):
     """Return the weighted mean and variance of every filter, in double precision."""
@@ -225,6 +232,9 @@ def _statistics(z, shares, samples):
     return mean, variance
 
 
+@layout(
+    z="filters trials >=samples", slope="filters", mean="filters", beta="filters", out="filters trials samples",
+)  # fmt: skip
 @_fast
 def _affine(z, slope, mean, beta, out):
     for f in range(out.shape[0]):
@@ -233,6 +243,7 @@ def _affine(z, slope, mean, beta, out):
                 out[f, b, t] = slope[f] * (z[f, b, t] - mean[f]) + beta[f]
 
 
+@layout(active="filters trials >=width*pooled", width=int, pooled="filters trials pooled")
 @_fast
 def _pool(active, width, pooled):
     share = active.dtype.type(1 / width)
@@ -245,6 +256,10 @@ def _pool(active, width, pooled):
                 pooled[f, b, p] = total * share
 
 
+@layout(
+    gradient="filters trials pooled", active="filters trials samples>=width*pooled", z="filters trials >=samples",
+    mean="filters", width=int,
+)  # fmt: skip
 @_fast
 def _unpool(gradient, active, z, mean, width):
     """Turn the ELU's values into q, the derivative by its argument, in place; return the sums of q and of q (z - mean)."""
@@ -266,6 +281,10 @@ def _unpool(gradient, active, z, mean, width):
     return of_beta, of_slope
 
 
+@layout(
+    q="filters trials samples", z="filters trials >=samples", shares="trials", mean="filters", slope="filters",
+    constant="filters", linear="filters", of_z="filters trials >=samples",
+)  # fmt: skip
 @_fast
 def _normalise_back(q, z, shares, mean, slope, constant, linear, of_z):
     for f in range(q.shape[0]):

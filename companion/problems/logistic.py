@@ -33,12 +33,7 @@ class Logistic:
             raise ValueError(f"labels must hold -1 or 1 for each of the {features.rows} rows")
         if history.ndim != 4 or 0 in history.shape[2:]:
             raise ValueError(f"history has shape {history.shape}: it must be [runs, agents, data points, samples], none empty")
-        if (
-            not np.issubdtype(history.dtype, np.integer)
-            or history.min(initial=0) < 0
-            or history.max(initial=0) >= features.rows
-        ):
-            raise ValueError(f"history must hold row numbers in [0, {features.rows})")
+        _require_rows("history", history, features.rows)
         if not (np.isfinite(l2) and l2 >= 0):
             raise ValueError(f"l2 = {l2} must be finite and not negative")
         if not 0 <= warm_up < history.shape[2]:
@@ -80,6 +75,21 @@ class Logistic:
         return gradients + self.l2 * theta if self.l2 else gradients
 
 
+def _of_each(theta: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Return row numbers `[..., n]` for every theta `[..., dim]`."""
+    try:
+        return np.broadcast_to(rows, (*theta.shape[:-1], rows.shape[-1]))
+    except ValueError:
+        raise ValueError(f"rows has shape {rows.shape}: it must be [n] or [..., n] for theta of shape {theta.shape}") from None
+
+
+def _require_rows(name: str, rows: np.ndarray, count: int) -> None:
+    """Refuse what is no row number: the compiled loops look nothing up twice."""
+    whole = rows.ndim and np.issubdtype(rows.dtype, np.integer)
+    if not whole or rows.min(initial=0) < 0 or rows.max(initial=0) >= count:
+        raise ValueError(f"{name} must hold row numbers in [0, {count})")
+
+
 class _Counts:
     """How often each row occurs among the first samples of every agent; counted on from the last time asked."""
 
@@ -98,20 +108,23 @@ class _Counts:
 
 def loss(features: OneHot, labels, theta: np.ndarray, rows, l2: float = 0.0) -> np.ndarray:
     """Return the mean loss of theta `[..., dim]` over `rows`, l2/2 ||theta||^2 included; shape `[...]`."""
-    margins = np.asarray(labels)[rows] * logits(features, theta, rows)
+    margins = logits(features, theta, rows) * np.asarray(labels)[rows]
     return np.logaddexp(0.0, -margins).mean(axis=-1) + 0.5 * l2 * np.sum(theta * theta, axis=-1)
 
 
 def accuracy(features: OneHot, labels, theta: np.ndarray, rows) -> np.ndarray:
     """Return the share of `rows` whose label sign(a.theta) predicts, shape `[...]`; a logit of zero counts as one half."""
-    margins = np.asarray(labels)[rows] * logits(features, theta, rows)
+    margins = logits(features, theta, rows) * np.asarray(labels)[rows]
     return 0.5 * (np.sign(margins) + 1.0).mean(axis=-1)
 
 
 def logits(features: OneHot, theta: np.ndarray, rows) -> np.ndarray:
     """Return a.theta for theta `[..., dim]` and row numbers `[n]` or `[..., n]`; shape `[..., n]`."""
     theta, rows = np.ascontiguousarray(theta, dtype=np.float64), np.asarray(rows)
-    rows = np.broadcast_to(rows, (*theta.shape[:-1], rows.shape[-1]))
+    if theta.shape[-1] != features.dim:
+        raise ValueError(f"theta has shape {theta.shape}: its last axis must be {features.dim}, one per column")
+    _require_rows("rows", rows, features.rows)
+    rows = _of_each(theta, rows)
     joint, total = features.joint, np.empty(rows.shape)
     flat = theta.reshape(-1, theta.shape[-1]), rows.reshape(-1, rows.shape[-1]), total.reshape(-1, rows.shape[-1])
     kernels.logits_of_rows(*flat[:2], joint.entries, joint.starts, joint.members, features.scale, flat[2])

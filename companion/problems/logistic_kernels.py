@@ -12,6 +12,7 @@ import numba
 import numpy as np
 
 from companion.problems.onehot import GROUPS
+from ldp_core.checks import layout
 
 CONTRACT = {"contract"}
 LOG2_E = 1.0 / math.log(2.0)
@@ -22,6 +23,10 @@ LARGEST = 700.0  # exp stays finite; a sigmoid beyond is 0 or 1 to 300 digits
 TAYLOR = tuple(1.0 / math.factorial(k) for k in range(13, -1, -1))  # remainder below 4e-18 for |r| <= ln(2) / 2
 
 
+@layout(
+    theta="runs agents dim", entries=f"runs agents >=seen {GROUPS}", labels="runs agents >=seen", seen=int,
+    starts=">=2", members="members", scale=float, gradients="runs agents dim",
+)  # fmt: skip
 @numba.njit(parallel=True, cache=True, fastmath=CONTRACT)
 def gradients_of_history(theta, entries, labels, seen, starts, members, scale, gradients):
     """Write into `gradients` the mean loss gradient over the first `seen` samples.
@@ -43,6 +48,10 @@ def gradients_of_history(theta, entries, labels, seen, starts, members, scale, g
         _project(sums, starts, members, -scale / seen, gradients[run, agent])
 
 
+@layout(
+    theta="runs agents dim", counts="runs agents rows", seen=int, entries=f"rows {GROUPS}", labels="rows",
+    starts=">=2", members="members", scale=float, gradients="runs agents dim",
+)  # fmt: skip
 @numba.njit(parallel=True, cache=True, fastmath=CONTRACT)
 def gradients_of_counts(theta, counts, seen, entries, labels, starts, members, scale, gradients):
     """The same for counts [runs, agents, rows], how often each row has been seen; entries and labels are the rows'."""
@@ -61,6 +70,10 @@ def gradients_of_counts(theta, counts, seen, entries, labels, starts, members, s
         _project(sums, starts, members, -scale / seen, gradients[run, agent])
 
 
+@layout(
+    theta="pairs dim", rows="pairs n", entries=f"rows {GROUPS}",
+    starts=">=2", members="members", scale=float, logits="pairs n",
+)  # fmt: skip
 @numba.njit(parallel=True, cache=True, fastmath=CONTRACT)
 def logits_of_rows(theta, rows, entries, starts, members, scale, logits):
     """Write into `logits [pairs, n]` the logit of every row of rows [pairs, n] under theta [pairs, dim]."""

@@ -20,6 +20,8 @@ import torch
 from torch import nn
 from torch.autograd.function import once_differentiable
 
+from ldp_core.checks import layout
+
 CONTRACT = {"contract"}  # a multiplication and an addition may become one instruction; nothing is reassociated
 
 
@@ -93,6 +95,7 @@ def _padded(images: torch.Tensor) -> torch.Tensor:
     return padded
 
 
+@layout(sums="batch >=2*high >=2*wide channels", pooled="batch high wide channels", winner="batch high wide channels")
 @numba.njit(nogil=True, cache=True, fastmath=CONTRACT)
 def _pool(sums, pooled, winner):
     """Write the largest of every 2x2 numbers, and which it was: 0 to 3 row by row, the first of equals."""
@@ -120,6 +123,10 @@ def _largest(first, second, third, fourth):
     return best, place
 
 
+@layout(
+    padded="batch 2*high+2 2*wide+2", weight="9 channels", bias="channels", pooled="batch high wide channels",
+    winner="batch high wide channels",
+)  # fmt: skip
 @numba.njit(nogil=True, cache=True, fastmath=CONTRACT)
 def _convolve_and_pool(padded, weight, bias, pooled, winner):
     """Convolve images of one channel with `weight [9 taps, out]` and pool, without writing down what the pool drops.
@@ -150,6 +157,10 @@ def _convolve_and_pool(padded, weight, bias, pooled, winner):
                     )
 
 
+@layout(
+    gradient="batch high wide channels", winner="batch high wide channels", padded="batch 2*high+2 2*wide+2",
+    d_weight="9 channels",
+)  # fmt: skip
 @numba.njit(nogil=True, cache=True, fastmath=CONTRACT)
 def _backward_of_one_channel(gradient, winner, padded, d_weight):
     """Add the gradient of the weights `[9 taps, out]` of images of one channel, all outputs at a time; black is skipped."""
@@ -174,6 +185,11 @@ def _backward_of_one_channel(gradient, winner, padded, d_weight):
                         sums[k] += a * first[k] + b * second[k] + c * third[k] + d * fourth[k]
 
 
+@layout(
+    gradient="batch high wide channels", winner="batch high wide channels",
+    padded="batch 2*high+2 2*wide+2 depth", weight="channels 3 3 depth", d_weight="channels 3 3 depth",
+    d_padded="batch 2*high+2 2*wide+2 depth",
+)  # fmt: skip
 @numba.njit(nogil=True, cache=True, fastmath=CONTRACT)
 def _backward(gradient, winner, padded, weight, d_weight, d_padded):
     """Add the gradients of weight `[out, 3, 3, in]` and of padded images, winner by winner."""

@@ -10,6 +10,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ldp_core.checks import layout
+
 UP, TINY = 1.0 + 2.0**-44, 1e-300  # as in `sensitivity`, where the rounding of one step is explained
 
 
@@ -57,11 +59,17 @@ def _follow(keep_theta, keep_psi, c, signed, one_signed, charge, l1, linf, moved
     return bounds
 
 
+LAYOUT = layout(
+    keep_theta=float, keep_psi=float, c=float, signed=float, one_signed=float, charge=float, l1=float, linf=float,
+    moved="4", l2=float, lam="time", share="time", rest="time", inverse="time",
+)  # fmt: skip
+
+
 @functools.cache
 def follow() -> Callable[..., np.ndarray]:
     """Return the loop, compiled if numba can be imported."""
     try:
         import numba
     except ImportError:
-        return _follow
-    return numba.njit(cache=True)(_follow)
+        return LAYOUT(_follow)
+    return LAYOUT(numba.njit(cache=True)(_follow))

@@ -14,10 +14,13 @@ from __future__ import annotations
 import numba
 import numpy as np
 
+from ldp_core.checks import layout
+
 GROUP = 8  # coordinates drawn at once
 OUTCOMES = 2**GROUP
 TO_UNIT = 2.0**-53
 SMALL_JOB = 1_000_000  # coins below which starting threads costs more than it gains
+LAYOUT = layout(a=f"groups {GROUP}", b=f"groups {GROUP}", streams="parts 4", first=int, totals="parts samples")
 
 _U = np.uint64
 
@@ -33,12 +36,14 @@ def draw(a: np.ndarray, b: np.ndarray, streams: np.ndarray, first: int, totals: 
     (_draw if small else _draw_in_parallel)(a, b, streams, first, totals)
 
 
+@LAYOUT
 @numba.njit(cache=True)
 def _draw(a, b, streams, first, totals):
     for part in range(len(totals)):
         _part(a[part :: len(totals)], b[part :: len(totals)], streams[part], first, totals[part])
 
 
+@LAYOUT
 @numba.njit(cache=True, parallel=True)
 def _draw_in_parallel(a, b, streams, first, totals):
     for part in numba.prange(len(totals)):
