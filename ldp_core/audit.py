@@ -21,7 +21,7 @@ from functools import partial
 
 import numpy as np
 
-from ldp_core import quantizer
+from ldp_core import checks, quantizer
 from ldp_core.randomness import Purpose, generator
 
 Mechanism = Callable[[int, np.random.Generator, int], np.ndarray]
@@ -119,13 +119,16 @@ def compare(
 
 
 def _audit(source, samples: int, epsilon: float, confidence: float, distinguishers: Mapping[str, Fit] | None) -> Audit:
-    if not (math.isfinite(epsilon) and epsilon >= 0):
+    if not (math.isfinite(checks.real("epsilon", epsilon)) and epsilon >= 0):
         raise ValueError(f"epsilon = {epsilon} must be finite and not negative")
-    if not 0.75 <= confidence < 1:
+    if not 0.75 <= checks.real("confidence", confidence) < 1:
         raise ValueError(f"confidence = {confidence} must lie in [0.75, 1)")
     fit, select, trials = _batches(samples)
+    distinguishers = DISTINGUISHERS if distinguishers is None else distinguishers
+    if not isinstance(distinguishers, Mapping) or not distinguishers:
+        raise ValueError(f"distinguishers = {distinguishers!r} must map at least one name to a function")
     batches = [[source(stage, which)(count) for which in (0, 1)] for stage, count in ((0, fit), (1, select))]
-    scores = {name: learn(*batches[0]) for name, learn in (distinguishers or DISTINGUISHERS).items()}
+    scores = {name: learn(*batches[0]) for name, learn in distinguishers.items()}
     name, threshold, form = _choose(scores, batches[1], trials, epsilon, 1.0 - confidence)
     features = batches[0][0].shape[1]
     del batches
@@ -144,14 +147,16 @@ def _audit(source, samples: int, epsilon: float, confidence: float, distinguishe
 
 
 def _batches(samples: int) -> tuple[int, int, int]:
-    if samples < FEWEST_SAMPLES:
-        raise ValueError(f"samples = {samples} must be at least {FEWEST_SAMPLES}")
+    samples = checks.whole("samples", samples, FEWEST_SAMPLES)
     fit, select = int(FIT * samples), int(SELECT * samples)
     return fit, select, samples - fit - select
 
 
 def _rows(transcripts, count: int) -> np.ndarray:
-    transcripts = np.asarray(transcripts)
+    try:
+        transcripts = np.asarray(transcripts)
+    except ValueError:
+        raise ValueError(f"the mechanism returned rows of different lengths: it must be [{count} samples, features]") from None
     if transcripts.ndim < 2 or len(transcripts) != count:
         raise ValueError(f"the mechanism returned shape {transcripts.shape}: it must be [{count} samples, features]")
     if transcripts.dtype == bool:

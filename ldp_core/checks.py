@@ -61,6 +61,30 @@ def array(name: str, values, shape: tuple[int, ...]) -> np.ndarray:
     return values
 
 
+def fit(**arrays) -> tuple[int, ...]:
+    """Return the shape of several arrays together, or say which ones cannot be seen as of one shape."""
+    try:
+        return np.broadcast_shapes(*(np.shape(array) for array in arrays.values()))
+    except ValueError:
+        shapes = ", ".join(f"{name} of shape {np.shape(array)}" for name, array in arrays.items())
+        raise ValueError(f"{shapes} do not fit together: axes must be equal or one") from None
+
+
+def broadcast(**numbers) -> tuple[np.ndarray, ...]:
+    """Return real numbers as float64 arrays of one shape, each seen as often as needed."""
+    arrays = {name: reals(name, value) for name, value in numbers.items()}
+    fit(**arrays)
+    return np.broadcast_arrays(*arrays.values())
+
+
+def candidates(name: str, numbers) -> tuple[float, ...]:
+    """Return a list of at least one number, or say which argument is none."""
+    array = reals(name, numbers, "a list of numbers")
+    if array.ndim != 1 or not array.size:
+        raise ValueError(f"{name} = {shown(numbers)} must be a list of at least one number")
+    return tuple(array.tolist())
+
+
 def instance(name: str, value, wanted: type) -> Any:
     """Return `value` if it is of the type wanted, or say which argument is not."""
     if not isinstance(value, wanted):

@@ -93,7 +93,7 @@ class Uniforms:
 )  # fmt: skip
 @numba.njit(parallel=True, cache=True)
 def _step(theta, psi, gradients, coins, dither, d, lam, mz, R, C, theta_levels, psi_levels, next_theta, next_psi):
-    """Write the messages and the next state of every run; return whether every level fits (|y| / d <= 2**52)."""
+    """Write the messages and the next state of every run; return whether every level (|y| / d <= 2**52) and draw fits."""
     runs, agents, dim = theta.shape
     fits = np.ones(runs, dtype=np.bool_)
     for run in numba.prange(runs):
@@ -119,11 +119,11 @@ def _step(theta, psi, gradients, coins, dither, d, lam, mz, R, C, theta_levels, 
 
 @numba.njit(inline="always")
 def _send(y, d, coins, levels, sent):
-    """Write the level of each coordinate (eq. (3)) and its value; return whether all levels fit."""
+    """Write the level of each coordinate (eq. (3)) and its value; return whether all levels fit and coins lie in [0, 1)."""
     fits = True
     for c in range(len(y)):
         ratio = y[c] / d
-        fits &= abs(ratio) <= quantizer.LARGEST_LEVEL  # false for NaN too
+        fits &= (abs(ratio) <= quantizer.LARGEST_LEVEL) & (coins[c] >= 0.0) & (coins[c] < 1.0)  # false for NaN too
         lower = np.floor(ratio)
         level = lower + 1.0 if coins[c] < ratio - lower else lower
         levels[c] = np.int64(level)
@@ -133,11 +133,11 @@ def _send(y, d, coins, levels, sent):
 
 @numba.njit(inline="always")
 def _send_dithered(y, d, coins, dither, levels, sent):
-    """Write what `_send` writes, on the grid moved by dither * d; return whether levels fit and dithers lie in [0, 1)."""
+    """Write what `_send` writes, on the grid moved by dither * d; return whether levels fit and draws lie in [0, 1)."""
     fits = True
     for c in range(len(y)):
         ratio, U = y[c] / d, dither[c]
-        fits &= (abs(ratio) <= quantizer.LARGEST_LEVEL) & (U >= 0.0) & (U < 1.0)
+        fits &= (abs(ratio) <= quantizer.LARGEST_LEVEL) & (U >= 0.0) & (U < 1.0) & (coins[c] >= 0.0) & (coins[c] < 1.0)
         lower = np.floor(ratio)
         moved = (ratio - lower) - U
         below = np.floor(moved)

@@ -7,11 +7,13 @@ our agent i - 1.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+
+from ldp_core.checks import instance, real, reals, shown, whole
 
 TOLERANCE = 1e-12  # rounding allowed in a sum that must be zero
 
@@ -76,7 +78,7 @@ class Network:
         on any data.
         """
         mixing, power = np.eye(self.agents) + self.R, np.eye(self.agents)
-        diagonal = np.empty((iterations, self.agents))
+        diagonal = np.empty((whole("iterations", iterations), self.agents))
         for t in range(iterations):
             diagonal[t] = np.diagonal(power)
             power = mixing @ power
@@ -139,12 +141,13 @@ def paper(weight: float = 0.2) -> Network:
 
 def ring(agents: int, weight: float = 0.2) -> Network:
     """Return a directed ring: each agent sends to the next one."""
-    edges = [(j, (j + 1) % agents) for j in range(agents)]
+    edges = [(j, (j + 1) % agents) for j in range(whole("agents", agents, 2))]
     return from_edges(agents, edges, edges, weight)
 
 
 def exponential(agents: int, weight: float = 0.2) -> Network:
     """Return the exponential graph: agent j sends to j + 1, j + 2, j + 4, ... (mod agents)."""
+    agents = whole("agents", agents, 2)
     hops = [2**k for k in range(max(1, (agents - 1).bit_length())) if 2**k < agents]
     edges = [(j, (j + hop) % agents) for j in range(agents) for hop in hops]
     return from_edges(agents, edges, edges, weight)
@@ -158,9 +161,11 @@ def random_strongly_connected(
     Each is a random ring plus every other edge with probability `density`. The weights that enter an agent of R, or
     leave an agent of C, add up to between mixing / 2 and `mixing` < 1.
     """
-    if not 0 < mixing < 1:
+    agents = whole("agents", agents, 2)
+    instance("generator", generator, np.random.Generator)
+    if not 0 < real("mixing", mixing) < 1:
         raise ValueError(f"mixing = {mixing} must lie in (0, 1), so that 1 + R_ii > 0 (Assumption 4)")
-    if not 0 <= density <= 1:
+    if not 0 <= real("density", density) <= 1:
         raise ValueError(f"density = {density} must lie in [0, 1]")
     R = _random_weights(agents, generator, density, mixing)
     C = _random_weights(agents, generator, density, mixing).T
@@ -178,18 +183,17 @@ def _random_weights(agents: int, generator: np.random.Generator, density: float,
 
 def _matrix(name: str, agents: int, edges: Iterable, weight: float | None) -> np.ndarray:
     """Return the non-negative off-diagonal weights of an edge list, row = receiver, column = sender."""
-    if agents < 2:
-        raise ValueError(f"agents = {agents} must be at least 2")
+    agents = whole("agents", agents, 2)
+    common = None if weight is None else real("weight", weight)
     matrix = np.zeros((agents, agents))
-    for edge in edges:
-        sender, receiver, *own = edge
+    for sender, receiver, *own in (_edge(name, edge) for edge in edges):
         if not (0 <= sender < agents and 0 <= receiver < agents) or sender == receiver:
             raise ValueError(f"{name} edge {sender} -> {receiver} must join two different agents of 0 ... {agents - 1}")
-        if not own and weight is None:
+        if not own and common is None:
             raise ValueError(f"{name} edge {sender} -> {receiver} has no weight, and there is no common one")
         if matrix[receiver, sender] != 0:
             raise ValueError(f"{name} edge {sender} -> {receiver} is given twice")
-        matrix[receiver, sender] = own[0] if own else weight
+        matrix[receiver, sender] = own[0] if own else common
         if not matrix[receiver, sender] > 0:
             raise ValueError(
                 f"{name} edge {sender} -> {receiver}: weight {matrix[receiver, sender]} must be positive (Assumption 4)"
@@ -197,8 +201,17 @@ def _matrix(name: str, agents: int, edges: Iterable, weight: float | None) -> np
     return matrix
 
 
+def _edge(name: str, edge) -> tuple:
+    """Return an edge as (sender, receiver) or (sender, receiver, weight)."""
+    if not isinstance(edge, Sequence | np.ndarray) or len(edge) not in (2, 3):
+        raise ValueError(f"{name} edge {shown(edge)} must be (sender, receiver) or (sender, receiver, weight)")
+    sender, receiver, *own = edge
+    place = f"{name} edge {shown(edge)}"
+    return whole(f"{place}: sender", sender), whole(f"{place}: receiver", receiver), *(real(f"{place}: weight", x) for x in own)
+
+
 def _square(name: str, matrix) -> np.ndarray:
-    matrix = np.array(matrix, dtype=np.float64)
+    matrix = np.array(reals(name, matrix, "a square matrix of real numbers"))
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or len(matrix) < 2:
         raise ValueError(f"{name} has shape {matrix.shape}: it must be square, with at least two agents")
     if not np.isfinite(matrix).all():

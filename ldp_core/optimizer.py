@@ -60,8 +60,11 @@ class Schedules:
     explore: bool = False
 
     def __post_init__(self) -> None:
+        for name in ("lam_0", "nu"):
+            checks.real(name, getattr(self, name))
         for name in ("d_0", "varsigma"):
-            object.__setattr__(self, name, tuple(float(x) for x in np.atleast_1d(getattr(self, name))))
+            per_agent = np.atleast_1d(checks.reals(name, getattr(self, name), "one number per agent"))
+            object.__setattr__(self, name, checks.candidates(name, per_agent))
         if len(self.d_0) != len(self.varsigma):
             raise ValueError(f"d_0 has {len(self.d_0)} entries and varsigma {len(self.varsigma)}: one per agent each")
         _require_positive("lam_0", self.lam_0)
@@ -103,7 +106,9 @@ class _Loss(NamedTuple):
 
 def paper_schedules(lam_0: float, nu: float, d_0: float, d_0_slope: float, varsigma: float, agents: int = 5) -> Schedules:
     """Return the paper's pattern d_0^i = d_0 + d_0_slope i, varsigma^i = varsigma + 0.01 i for i = 1 ... agents."""
-    i = np.arange(1, agents + 1)
+    for name, number in {"d_0": d_0, "d_0_slope": d_0_slope, "varsigma": varsigma}.items():
+        checks.real(name, number, "one number: the pattern makes one for each of the agents")
+    i = np.arange(1, checks.whole("agents", agents, 1) + 1)
     return Schedules(lam_0, nu, tuple(d_0 + d_0_slope * i), tuple(varsigma + 0.01 * i))
 
 
@@ -177,11 +182,16 @@ class Algorithm1:
     box: float | None = None
 
     def __post_init__(self) -> None:
+        checks.instance("network", self.network, Network)
+        checks.instance("schedules", self.schedules, Schedules)
         quantizer.require_degree(self.degree)
         if self.box is not None:
             _require_positive("box", self.box)
         if self.network.agents != self.schedules.agents:
-            raise ValueError(f"the network has {self.network.agents} agents and the schedules {self.schedules.agents}")
+            raise ValueError(
+                f"the network has {self.network.agents} agents and the schedules {self.schedules.agents}: d_0 and varsigma "
+                f"must have one entry per agent (paper_schedules(..., agents={self.network.agents}))"
+            )
         if self.dither is None:
             return
         if not self.quantised:
@@ -272,7 +282,8 @@ class DPSGD:
     schedules: Schedules
 
     def __post_init__(self) -> None:
-        W = np.array(self.W, dtype=np.float64)
+        W = checks.reals("W", self.W).copy()
+        checks.instance("schedules", self.schedules, Schedules)
         if W.ndim != 2 or W.shape[0] != W.shape[1] or (W < 0).any() or not np.allclose(W, W.T, rtol=0, atol=1e-12):
             raise ValueError("W must be square, symmetric and non-negative (Lian et al. 2017)")
         if not np.allclose(W.sum(axis=1), 1.0, rtol=0, atol=1e-12):
@@ -303,6 +314,7 @@ def no_coins(runs: Sequence[int], t: int, dim: int) -> None:
 
 def metropolis(network: Network) -> np.ndarray:
     """Return Metropolis weights on the undirected graph under R and C together: symmetric, doubly stochastic."""
+    checks.instance("network", network, Network)
     linked = ((network.R > 0) | (network.C > 0)) | ((network.R > 0) | (network.C > 0)).T
     degree = linked.sum(axis=1)
     W = np.where(linked, 1.0 / (1.0 + np.maximum.outer(degree, degree)), 0.0)
@@ -342,6 +354,8 @@ def resume(
     """Return the state `iterations` steps after the given one: a run that is cut anywhere and resumed ends in the same bits."""
     iterations = checks.whole("iterations", iterations)
     runs = range(len(state.theta)) if runs is None else runs
+    if not isinstance(runs, Sequence | np.ndarray):
+        raise ValueError(f"runs = {checks.shown(runs)} must be a list of run numbers, one for each run of theta_0")
     if len(runs) != len(state.theta):
         raise ValueError(f"{len(runs)} run numbers for {len(state.theta)} runs of theta_0")
     coins = algorithm.coins(seed)
@@ -408,7 +422,7 @@ def _mix(matrix: np.ndarray, own: np.ndarray, sent: np.ndarray) -> np.ndarray:
 
 
 def _state_array(name: str, array, agents: int) -> np.ndarray:
-    array = np.asarray(array, dtype=np.float64)
+    array = checks.reals(name, array)
     if array.ndim != 3 or array.shape[1] != agents:
         raise ValueError(f"{name} has shape {array.shape}: it must be [runs, {agents} agents, dim]")
     if not np.isfinite(array).all():

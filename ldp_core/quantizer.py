@@ -49,6 +49,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ldp_core import checks
+
 LARGEST_LEVEL = 2.0**52  # beyond it a float64 has no fractional part left, and eq. (3) no meaning
 LARGEST_DEGREE = 8  # of the spline; its noise is then Gaussian to the eye
 DITHERED_ERROR = 2.0**-51  # total variation of one dithered coordinate that 53-bit coins, dithers and sums can cost (see `pmf`)
@@ -86,15 +88,16 @@ def pmf(y, step, dither=None) -> Pmf:
     Raises ValueError when a step is not positive and finite, an input is not finite, |y| / step exceeds 2**52, or a dither is
     not in [0, 1).
     """
-    y, step = np.asarray(y, dtype=np.float64), np.asarray(step, dtype=np.float64)
+    y, step = checks.reals("y", y), checks.reals("step", step)
     require_step(step)
+    checks.fit(y=y, step=step, **({} if dither is None else {"dither": dither}))
     with np.errstate(over="ignore", invalid="ignore"):
         ratio = y / step
     _require_ratio(ratio, y, step)
     lower = np.floor(ratio)
     if dither is None:
         return Pmf(lower.astype(np.int64), ratio - lower)
-    _require_dither(np.asarray(dither))
+    _require_unit("dither", checks.reals("dither", dither), "a share of a step")
     moved = (ratio - lower) - dither
     below = np.floor(moved)
     return Pmf((lower + below).astype(np.int64), moved - below)
@@ -107,10 +110,14 @@ def quantise(y, step, coins, dither=None, degree: int = 1) -> np.ndarray:
     each); so is the public dither. One coin decides among degree + 1 levels too, by their cumulated
     weights, the highest first.
     """
+    coins = checks.reals("coins", coins)
+    _require_unit("coins", coins, "a uniform number")
     if degree == 1:
         lower, upper_probability = pmf(y, step, dither)
+        checks.fit(y=lower, coins=coins)
         return lower + (coins < upper_probability)
     level, fraction = _cell(y, step, dither, degree)
+    checks.fit(y=level, coins=coins)
     threshold = np.zeros(np.shape(fraction))
     for weight in _weights(fraction, degree)[:-1]:
         threshold = threshold + weight
@@ -286,10 +293,10 @@ def _at(found: Law, level) -> np.ndarray:
     return np.where(inside, np.take_along_axis(table, index, axis=-1)[..., 0], 0.0)
 
 
-def _require_dither(dither: np.ndarray) -> None:
-    wrong = ~((dither >= 0) & (dither < 1))
+def _require_unit(name: str, numbers: np.ndarray, what: str) -> None:
+    wrong = ~((numbers >= 0) & (numbers < 1))
     if wrong.any():
-        raise ValueError(f"dither = {dither[wrong].flat[0]} must lie in [0, 1), a share of a step")
+        raise ValueError(f"{name} = {numbers[wrong].flat[0]} must lie in [0, 1), {what}")
 
 
 def _require_ratio(ratio: np.ndarray, y: np.ndarray, step: np.ndarray) -> None:

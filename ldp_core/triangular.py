@@ -28,6 +28,7 @@ import math
 import numpy as np
 
 from ldp_core import quantizer
+from ldp_core.checks import broadcast, reals
 
 RELATIVE_ERROR = (
     1e-13  # of the complements while eps >= 1e-150: fewer than 200 roundings of terms that are at most 4 times the sum
@@ -162,7 +163,7 @@ def log_likelihood_ratio(values, y, other, step) -> np.ndarray:
 
 
 def _both_densities(values, y, other, step) -> tuple[np.ndarray, np.ndarray]:
-    values, step = np.asarray(values, dtype=np.float64), np.asarray(step, dtype=np.float64)
+    values, y, other, step = broadcast(values=values, y=y, other=other, step=step)
     quantizer.require_step(step)
     return density((values - y) / step), density((values - other) / step)
 
@@ -244,14 +245,14 @@ def _gap(eps: np.ndarray) -> np.ndarray:
 
 
 def _shift(eps) -> np.ndarray:
-    eps = np.asarray(eps, dtype=np.float64)
+    eps = reals("eps", eps)
     if not (eps >= 0).all():
         raise ValueError(f"eps = {eps[~(eps >= 0)].flat[0]} must not be negative: it is |y - y'| / d")
     return eps
 
 
 def _order(alpha) -> np.ndarray:
-    alpha = np.asarray(alpha, dtype=np.float64)
+    alpha = reals("alpha", alpha)
     inside = (alpha > 0) & (alpha < 1)
     if not inside.all():
         raise ValueError(f"alpha = {alpha[~inside].flat[0]} must lie in (0, 1), the orders of a Chernoff affinity")

@@ -28,6 +28,7 @@ from fractions import Fraction
 import numpy as np
 
 from companion.problems.onehot import OneHot
+from ldp_core.checks import real
 from ldp_core.randomness import word
 
 SLOPE = 0.25  # the largest |sigma'| of the logistic function, at zero
@@ -48,6 +49,8 @@ class GradientConstants:
     l2: float = 0.0
 
     def __post_init__(self) -> None:
+        for name in ("l1", "linf", "slope", "l2"):
+            real(name, getattr(self, name))
         for name in ("l1", "linf"):
             if not (math.isfinite(getattr(self, name)) and getattr(self, name) > 0):
                 raise ValueError(f"{name} = {getattr(self, name)} must be positive and finite (Assumption 3)")

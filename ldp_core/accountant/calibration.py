@@ -18,8 +18,9 @@ from typing import Literal, get_args
 import numpy as np
 
 from ldp_core.accountant.certificate import HORIZON, certify, compose_product, compose_sum, course, scale_of
-from ldp_core.accountant.sensitivity import Setting, unit_budget, whole
+from ldp_core.accountant.sensitivity import Setting, unit_budget
 from ldp_core.accountant.theorems import theorem_2_1, theorem_2_2
+from ldp_core.checks import reals, whole
 from ldp_core.network import Network
 from ldp_core.optimizer import Schedules
 
@@ -160,7 +161,7 @@ def _require_bound(bound: str, warm_up: int, samples: int) -> None:
 
 
 def _targets(target, agents: int) -> np.ndarray:
-    array = np.asarray(target, dtype=np.float64)
+    array = reals("target", target, f"one number, or one for each of {agents} agents")
     if array.shape not in ((), (agents,)):
         raise ValueError(f"target has shape {array.shape}: it must be one number, or one for each of {agents} agents")
     wrong = ~((array > 0) & (array < 1))

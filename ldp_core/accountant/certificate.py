@@ -38,7 +38,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ldp_core.accountant.sensitivity import UP, Setting, UnitBudget, times, unit_budget, whole
+from ldp_core.accountant.sensitivity import UP, Setting, UnitBudget, times, unit_budget
+from ldp_core.checks import whole
 from ldp_core.network import Network
 from ldp_core.optimizer import Schedules
 from ldp_core.randomness import COIN_BITS

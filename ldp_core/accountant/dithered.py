@@ -31,9 +31,10 @@ import numpy as np
 from ldp_core.accountant import shifts
 from ldp_core.accountant.certificate import HORIZON, certify
 from ldp_core.accountant.drift import Drift, DriftSetting, drift, envelopes
-from ldp_core.accountant.sensitivity import UP, integral, whole
+from ldp_core.accountant.sensitivity import UP, integral
 from ldp_core.accountant.shifts import Counts
 from ldp_core.accountant.theorems import theorem_2_1, theorem_2_2
+from ldp_core.checks import whole
 from ldp_core.network import Network
 from ldp_core.optimizer import Schedules
 from ldp_core.quantizer import DITHERED_ERROR

@@ -62,9 +62,10 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from ldp_core.accountant.drift_kernel import follow
-from ldp_core.accountant.sensitivity import DOWN, UP, Setting, inverse_mz, whole
+from ldp_core.accountant.sensitivity import DOWN, UP, Setting, inverse_mz
 from ldp_core.accountant.sensitivity import _decays as decays
 from ldp_core.accountant.sensitivity import _envelope as envelope
+from ldp_core.checks import whole
 from ldp_core.network import Network
 from ldp_core.optimizer import Schedules
 

@@ -32,6 +32,7 @@ import numpy as np
 from ldp_core import quantizer
 from ldp_core.accountant import fourier
 from ldp_core.accountant.fourier import ROUNDING, log_affinity, losses
+from ldp_core.checks import broadcast, real, whole
 
 ENUMERATED = 16  # so many interior coordinates are enumerated: 65536 outcomes
 
@@ -65,7 +66,7 @@ def pair(y, other, step) -> Pair:
     shared when a or b is 0. In neighbouring cells, n' = n + 1, they share n + 1 with probabilities a and 1 - b. Farther apart
     they share nothing: p = q = 0.
     """
-    y, other, step = np.broadcast_arrays(*(np.asarray(x, dtype=np.float64) for x in (y, other, step)))
+    y, other, step = broadcast(y=y, other=other, step=step)
     differ = y != other
     first, second = quantizer.pmf(y[differ], step[differ]), quantizer.pmf(other[differ], step[differ])
     (n, a), (other_n, b) = _below_one(first), _below_one(second)
@@ -99,8 +100,8 @@ class Bracket:
     """
 
     def __init__(self, batch: int, resolution: float = 1 / 64):
-        self.resolution = resolution
-        self._parts: list[list[Pair]] = [[] for _ in range(batch)]
+        self.resolution = _resolution(resolution)
+        self._parts: list[list[Pair]] = [[] for _ in range(whole("batch", batch))]
 
     def add(self, y, other, step) -> None:
         """Append coordinates: y and other `[batch, coordinates]` (either may have one row for all), step broadcasts."""
@@ -116,9 +117,17 @@ class Bracket:
 
 def pairs(batch: int, y, other, step) -> list[Pair]:
     """Return the pair of each row of y and other `[batch, coordinates]`; what has one row serves all."""
-    shape = (batch, np.broadcast_shapes(np.shape(y), np.shape(other))[-1])
-    rows = (np.broadcast_to(x, shape) for x in (y, other, step))
+    y, other, step = broadcast(y=y, other=other, step=step)
+    if y.ndim not in (1, 2) or (y.ndim == 2 and len(y) not in (1, batch)):
+        raise ValueError(f"y, other and step have shape {y.shape} together: it must be [{batch} rows, coordinates]")
+    rows = (np.broadcast_to(x, (batch, y.shape[-1])) for x in (y, other, step))
     return [pair(*row) for row in zip(*rows, strict=True)]
+
+
+def _resolution(resolution: float) -> float:
+    if not 0 < real("resolution", resolution) <= 1:
+        raise ValueError(f"resolution = {resolution} must lie in (0, 1]")
+    return resolution
 
 
 def delta(laws: Pair, epsilon: float = 0.0, resolution: float = 1 / 64) -> tuple[float, float]:
@@ -128,10 +137,9 @@ def delta(laws: Pair, epsilon: float = 0.0, resolution: float = 1 / 64) -> tuple
     go through `fourier.bounds`, where the distance between the bounds is about `resolution`**2 times the standard deviation
     of the privacy loss when there are many coordinates, and `resolution` times it when a few large ones dominate.
     """
-    if not epsilon >= 0:
+    if not real("epsilon", epsilon) >= 0:
         raise ValueError(f"epsilon = {epsilon} must not be negative")
-    if not 0 < resolution <= 1:
-        raise ValueError(f"resolution = {resolution} must lie in (0, 1]")
+    resolution = _resolution(resolution)
     if -math.inf in (laws.log_p, laws.log_q):
         return 1.0, 1.0
     directions = [laws] if epsilon == 0 else [laws, laws.swapped()]

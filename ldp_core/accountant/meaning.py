@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ldp_core.checks import reals
+
 
 def is_vacuous(delta) -> np.ndarray:
     """Return whether the bound allows every mechanism: delta >= 1."""
@@ -83,7 +85,7 @@ def _delta(delta) -> np.ndarray:
 
 
 def _not_negative(name: str, numbers) -> np.ndarray:
-    array = np.asarray(numbers, dtype=np.float64)
+    array = reals(name, numbers)
     wrong = ~(array >= 0)
     if wrong.any():
         raise ValueError(f"{name} = {array[wrong].flat[0]} must not be negative, nor NaN")
@@ -91,7 +93,7 @@ def _not_negative(name: str, numbers) -> np.ndarray:
 
 
 def _probability(name: str, numbers) -> np.ndarray:
-    array = np.asarray(numbers, dtype=np.float64)
+    array = reals(name, numbers)
     wrong = ~((array >= 0) & (array <= 1))
     if wrong.any():
         raise ValueError(f"{name} = {array[wrong].flat[0]} must lie in [0, 1]")

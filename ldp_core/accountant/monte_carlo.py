@@ -20,6 +20,7 @@ import numpy as np
 
 from ldp_core.accountant.exact import Interval, Pair, certain_bounds, log_overlap, pairs
 from ldp_core.accountant.fourier import log_affinity
+from ldp_core.checks import real, whole
 from ldp_core.randomness import Purpose, generator
 
 PARTS = 8  # random streams of a row, and the most threads that can work on it
@@ -39,12 +40,12 @@ class MonteCarlo:
     """
 
     def __init__(self, batch: int, samples: int, seed: int, confidence: float = 0.99):
-        if samples < 2:
+        if whole("samples", samples) < 2:
             raise ValueError(f"samples = {samples} must be at least 2, for a variance")
-        if not 0 < confidence < 1:
+        if not 0 < real("confidence", confidence) < 1:
             raise ValueError(f"confidence = {confidence} must lie in (0, 1)")
         self.samples, self.confidence = samples, confidence
-        self._rows = [_Row(samples, generator(seed, Purpose.MONTE_CARLO, row)) for row in range(batch)]
+        self._rows = [_Row(samples, generator(seed, Purpose.MONTE_CARLO, row)) for row in range(whole("batch", batch))]
 
     def add(self, y, other, step) -> None:
         """Append coordinates: y and other `[batch, coordinates]` (either may have one row for all), step broadcasts."""
@@ -56,7 +57,7 @@ class MonteCarlo:
 
         The interval is empirical Bernstein, cut to what is certain: `exact.certain_bounds`, and not below 1 - p or 1 - q.
         """
-        if not epsilon >= 0:
+        if not real("epsilon", epsilon) >= 0:
             raise ValueError(f"epsilon = {epsilon} must not be negative")
         rows = [row.delta(epsilon, 1.0 - self.confidence) for row in self._rows]
         lower, estimate, upper = np.array(rows, dtype=np.float64).reshape(-1, 3).T

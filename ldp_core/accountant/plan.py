@@ -18,7 +18,8 @@ from ldp_core.accountant.calibration import with_d_0
 from ldp_core.accountant.certificate import HORIZON
 from ldp_core.accountant.dithered import Messages, certificate_of, certify_dithered, count_messages
 from ldp_core.accountant.drift import DriftSetting, drift
-from ldp_core.accountant.sensitivity import inverse_mz, whole
+from ldp_core.accountant.sensitivity import inverse_mz
+from ldp_core.checks import candidates, instance, whole
 from ldp_core.network import Network
 from ldp_core.optimizer import Schedules
 
@@ -134,6 +135,8 @@ def plan(
     candidate gets the d_0^i that meet the target. Candidates are compared with an estimate of those (`_predicted_d_0`); the
     d_0 of the winner is calibrated and certified.
     """
+    instance("network", network, Network)
+    lam_0, nu, varsigma = candidates("lam_0", lam_0), candidates("nu", nu), candidates("varsigma", varsigma)
     wanted, for_ever = targets(target, network.agents), iterations == math.inf
     if not for_ever and whole("iterations", iterations, 0) < 2:
         raise ValueError(f"iterations = {iterations} must be at least 2: the messages of t = 0 depend on no data")

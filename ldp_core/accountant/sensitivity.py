@@ -35,12 +35,12 @@ Weights mean what Assumption 4 says: the off-diagonal entries are taken as store
 from __future__ import annotations
 
 import math
-import operator
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
+from ldp_core.checks import instance, reals, whole
 from ldp_core.network import Network
 from ldp_core.optimizer import Schedules
 
@@ -269,24 +269,15 @@ def times(scale: np.ndarray, cost: np.ndarray) -> np.ndarray:
 
 
 def require_same_agents(network: Network, schedules: Schedules) -> None:
+    instance("network", network, Network)
+    instance("schedules", schedules, Schedules)
     if network.agents != schedules.agents:
         raise ValueError(f"the network has {network.agents} agents and the schedules {schedules.agents}: they must agree")
 
 
-def whole(name: str, number, least: int) -> int:
-    """Return `number` as an int not below `least`, or say which parameter is not one."""
-    try:
-        value = operator.index(number)
-    except TypeError:
-        raise ValueError(f"{name} = {number!r} must be a whole number") from None
-    if value < least:
-        raise ValueError(f"{name} = {value} must be at least {least}")
-    return value
-
-
 def non_negative(name: str, numbers, agents: int, rule: str, *, allow_infinite: bool = False) -> np.ndarray:
     """Return one float per agent, from one number or one per agent, none of them negative or NaN."""
-    array = np.asarray(numbers, dtype=np.float64)
+    array = reals(name, numbers, f"one number, or one for each of {agents} agents")
     if array.shape not in ((), (agents,)):
         raise ValueError(f"{name} has shape {array.shape}: it must be one number, or one for each of {agents} agents")
     wrong = ~(array >= 0) if allow_infinite else ~((array >= 0) & np.isfinite(array))

@@ -37,7 +37,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ldp_core.accountant.sensitivity import non_negative, require_same_agents, whole
+from ldp_core.accountant.sensitivity import non_negative, require_same_agents
+from ldp_core.checks import real, reals, whole
 from ldp_core.network import Network
 from ldp_core.optimizer import Schedules
 
@@ -140,7 +141,7 @@ def theorem_2_2(
     m = network.agents
     d_l = non_negative("d_l", d_l, m, "finite and not negative (Assumption 3)")
     lipschitz = non_negative("L1", L1, m, "finite and not negative (Assumption 2)").tolist()
-    given = [(None,) * m if x is None else np.broadcast_to(x, (m,)).tolist() for x in (C_1, C_0, T_0)]
+    given = [_per_agent(name, x, m) for name, x in (("C_1", C_1), ("C_0", C_0), ("T_0", T_0))]
     given[2] = [x if x is None else whole("T_0", x, 1) for x in given[2]]
     agents = _agents(network, schedules, lemma_4)
     choices = [_best_choice(agents[i], lipschitz[i], *(x[i] for x in given)) for i in range(m)]
@@ -163,6 +164,7 @@ def l1_lipschitz(L: float, dim: int) -> float:
 
     ||x||_2 <= ||x||_1 <= sqrt(dim) ||x||_2; the paper writes n for this dimension.
     """
+    L = real("L", L)
     if not (math.isfinite(L) and L >= 0):
         raise ValueError(f"L = {L} must be finite and not negative (Assumption 2)")
     return math.sqrt(whole("dim", dim, 1)) * L
@@ -280,8 +282,16 @@ class _Agent:
         return max(ln_bracket + ln_lemma_5, ln_start + n * math.log(T_0 + 1.0))
 
 
+def _per_agent(name: str, constant, agents: int) -> list:
+    """Return a free constant for every agent: None, one number for all, or one each."""
+    if constant is None:
+        return [None] * agents
+    non_negative(name, constant, agents, "finite and not negative (Theorem 2.2)")
+    return np.broadcast_to(constant, (agents,)).tolist()
+
+
 def _agents(network: Network, schedules: Schedules, lemma_4: tuple[float, float] | None) -> list[_Agent]:
-    C_z, P_z = network.lemma_4 if lemma_4 is None else lemma_4
+    C_z, P_z = network.lemma_4 if lemma_4 is None else reals("lemma_4", lemma_4, "a pair (C_z, P_z)", shape=(2,)).tolist()
     if not (math.isfinite(C_z) and C_z > 0 and 0 < P_z < 1):
         raise ValueError(f"lemma_4 = ({C_z}, {P_z}) must have C_z > 0 and P_z in (0, 1) (Lemma 4)")
     r, c = -np.diag(network.R), -np.diag(network.C)

@@ -23,6 +23,7 @@ import numpy as np
 from ldp_core import quantizer, triangular
 from ldp_core.accountant.exact import Bracket, Interval
 from ldp_core.accountant.monte_carlo import MonteCarlo
+from ldp_core.checks import array, reals, whole
 from ldp_core.optimizer import Algorithm1, Messages, Oracle, Transcript
 
 
@@ -72,7 +73,7 @@ def replay(
         yield t, theta, psi
         if t + 1 == iterations:
             return
-        gradients = oracle(theta[:, None, :], t)[:, 0, :]
+        gradients = array(f"oracle(theta, {t})", oracle(theta[:, None, :], t), theta[:, None, :].shape)[:, 0, :]
         following = keep_C * psi + received.psi[t] + algorithm.schedules.lam(t) * gradients
         theta = keep_R * theta + received.theta[t] - (following - psi) / (agents * z[t])
         psi = following
@@ -234,7 +235,7 @@ def _cumulative(series: np.ndarray) -> np.ndarray:
 
 
 def _times(times: Sequence[int] | None, iterations: int) -> tuple[int, ...]:
-    times = (iterations,) if times is None else tuple(int(time) for time in times)
+    times = (iterations,) if times is None else tuple(whole("times", time) for time in times)
     if not times or list(times) != sorted(set(times)) or not all(0 <= time <= iterations for time in times):
         raise ValueError(f"times = {times} must increase within 0 ... {iterations}, the number of iterations received")
     return times
@@ -250,14 +251,14 @@ def _arriving(matrix: np.ndarray, agents: np.ndarray, sent: np.ndarray) -> np.nd
 
 
 def _agents(algorithm: Algorithm1, agent: np.ndarray) -> np.ndarray:
-    wrong = (agent < 0) | (agent >= algorithm.network.agents)
-    if not np.issubdtype(agent.dtype, np.integer) or wrong.any():
-        raise ValueError(f"agent = {agent.tolist()} must be in 0 ... {algorithm.network.agents - 1}")
+    agents = algorithm.network.agents
+    if not np.issubdtype(agent.dtype, np.integer) or ((agent < 0) | (agent >= agents)).any():
+        raise ValueError(f"agent = {agent.tolist()} must be in 0 ... {agents - 1}")
     return agent
 
 
-def _rows(name: str, array) -> np.ndarray:
-    array = np.asarray(array, dtype=np.float64)
-    if array.ndim != 2 or not np.isfinite(array).all():
-        raise ValueError(f"{name} has shape {array.shape}: it must be [batch, dim], and finite")
-    return array
+def _rows(name: str, numbers) -> np.ndarray:
+    rows = reals(name, numbers)
+    if rows.ndim != 2 or not np.isfinite(rows).all():
+        raise ValueError(f"{name} has shape {rows.shape}: it must be [batch, dim], and finite")
+    return rows
