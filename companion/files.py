@@ -1,4 +1,4 @@
-"""How a file reaches the disk: whole or not at all."""
+"""How a file reaches the disk: whole or not at all; and what a machine has room for."""
 
 from __future__ import annotations
 
@@ -33,6 +33,36 @@ def write(path: Path, fill: Callable[[BinaryIO], object]) -> None:
         with contextlib.suppress(OSError):
             os.unlink(name)
         raise
+
+
+class OneSentence(Exception):
+    """An error whose text is all that its reader needs: a notebook shows it in one line, without the way it came."""
+
+    def _render_traceback_(self) -> list[str]:
+        """Return what IPython shows in place of a traceback."""
+        return [f"{type(self).__name__}: {self}"]
+
+
+def why_not_writable(folder: Path) -> str:
+    """Return why no file can be written into a folder, which need not be there yet; nothing when it can."""
+    there = folder.expanduser().absolute()
+    while not there.exists() and there != there.parent:
+        there = there.parent
+    if not there.is_dir():
+        return f"{there} is not a folder"
+    try:
+        with tempfile.NamedTemporaryFile(prefix=".", suffix=".part", dir=there):
+            return ""
+    except OSError as error:
+        return f"{there}: {error.strerror or error}"
+
+
+def memory() -> int:
+    """Return the bytes of memory of this machine; 16 GiB where it cannot be known."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return 16 * 2**30
 
 
 def _clear_stale(path: Path) -> None:

@@ -30,7 +30,7 @@ log = logging.getLogger("companion.data")
 log.setLevel(logging.INFO)
 
 
-class DataError(ValueError):
+class DataError(files.OneSentence, ValueError):
     """A data file that cannot be used; the message is one line that names the file and what is wrong with it."""
 
     def __init__(self, path: str | os.PathLike, problem: str):
@@ -84,11 +84,14 @@ class Provenance:
 
 
 def announce(provenance: Provenance) -> None:
-    """Say in one line where data came from: to the log when logging is set up, else to standard error."""
+    """Say in one line where data came from: to the log when logging is set up, else to standard error.
+
+    A notebook paints standard error red, as if something were wrong; there it goes to standard output.
+    """
     if log.hasHandlers():
         log.info("%s", provenance.line())
     else:
-        print(provenance.line(), file=sys.stderr)
+        print(provenance.line(), file=sys.stdout if type(sys.stderr).__module__.startswith("ipykernel") else sys.stderr)
 
 
 def named_folder(folder: str | os.PathLike | None = None) -> Path | None:

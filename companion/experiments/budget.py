@@ -21,7 +21,7 @@ from pydantic import Field
 from companion import runs
 from companion.data import mushrooms, streams
 from companion.experiments.convergence import problem
-from companion.experiments.params import AgentParams, Count, Normalise, ParameterError, Positive
+from companion.experiments.params import AGENTS, AgentParams, Count, Normalise, ParameterError, Positive, history_bytes
 from companion.problems import logistic
 from companion.problems.onehot import OneHot
 from ldp_core import engine, optimizer
@@ -41,6 +41,13 @@ class Setting(AgentParams):
     samples: Count = 2
     test: Count = 2000
     normalise: Normalise = "none"
+
+    def memory(self) -> tuple[str, int]:
+        """Return the size of one run's history and of all its messages, theta and psi, which are kept."""
+        columns = problem(self.normalise)[1].dim
+        sent = AGENTS * self.iterations * columns * 2 * np.dtype(np.int64).itemsize
+        what = f"iterations = {self.iterations} with samples = {self.samples}"
+        return what, sent + history_bytes(1, self.iterations, self.samples)
 
     def check(self, rows: int) -> None:
         """Raise when the parameters contradict each other or the data, before anything is computed."""
@@ -63,6 +70,12 @@ class Params(Setting):
     first_modifications: Count = 5
     budget_d_0: Annotated[tuple[Positive, ...], Field(min_length=1)] = (2.0, 5.0, 8.0)
     bits_runs: Count = 10
+
+    def memory(self) -> tuple[str, int]:
+        """Return the larger of the messages of a run and the states of all its modifications."""
+        states = max(self.modifications, self.first_modifications) * problem(self.normalise)[1].dim * 2 * 8
+        what = f"modifications = {self.modifications} with first_modifications = {self.first_modifications}"
+        return max(super().memory(), (what, states), key=lambda pair: pair[1])
 
     def check(self, rows: int) -> None:
         """Raise when the parameters of one of the compared settings make no sense."""

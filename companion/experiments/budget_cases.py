@@ -19,6 +19,7 @@ from companion import runs
 from companion.data import mushrooms
 from companion.experiments import budget, convergence
 from companion.experiments.budget import Scene, Setting
+from companion.experiments.convergence import problem
 from companion.experiments.params import Count, Horizon, Normalise, ParameterError, Positive
 from ldp_core import audit, quantizer
 from ldp_core.accountant import exact, monte_carlo, trajectory, worst
@@ -51,6 +52,13 @@ class Params(Setting):
     accuracy_runs: Annotated[int, Field(ge=2)] = 20
     target: Annotated[float, Field(gt=0, lt=1)] = 0.5
     horizon: Horizon = HORIZON
+
+    def memory(self) -> tuple[str, int]:
+        """Return the larger of the messages of a run and the transcripts that an audit learns from."""
+        what = f"audit_samples = {self.audit_samples} with audit_coordinates = {self.audit_coordinates}"
+        seen = min(self.audit_coordinates, 2 * self.iterations * problem(self.normalise)[1].dim)
+        learnt = int(2 * (audit.FIT + audit.SELECT) * self.audit_samples * seen)
+        return max(super().memory(), (what, learnt), key=lambda pair: pair[1])
 
     def check(self, rows: int) -> None:
         """Raise when one of the cases makes no sense, before anything is computed."""

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from companion import runs
 from companion.data import mushrooms, streams
-from companion.experiments.params import AgentParams, Count, Normalise, ParameterError, public_seed
+from companion.experiments.params import AgentParams, Count, Normalise, ParameterError, history_bytes, public_seed
 from companion.problems import logistic
 from companion.problems.onehot import OneHot
 from ldp_core import engine, optimizer
@@ -33,6 +33,11 @@ class Params(AgentParams):
     test: Count = 2000
     evaluate_every: Count = 40
     normalise: Normalise = "none"
+
+    def memory(self) -> tuple[str, int]:
+        """Return the size of a shard's history."""
+        what = f"iterations = {self.iterations} with samples = {self.samples}"
+        return what, history_bytes(min(self.runs, RUNS_PER_SHARD), self.iterations, self.samples)
 
     def check(self, rows: int) -> None:
         """Raise when the parameters contradict each other or the data, before anything is computed."""

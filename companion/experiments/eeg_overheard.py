@@ -29,7 +29,7 @@ from pydantic import Field
 from companion.data import alignment
 from companion.data.eeg import NINE, Recordings
 from companion.experiments import eeg_trials
-from companion.experiments.params import AgentParams, Count, NotNegative, ParameterError, Positive, public_seed
+from companion.experiments.params import AgentParams, Count, NotNegative, ParameterError, Positive, Rate, public_seed
 from ldp_core import optimizer
 from ldp_core.randomness import Purpose, generator
 
@@ -56,7 +56,7 @@ class Params(AgentParams):
     window: tuple[NotNegative, ...] = ()  # seconds after the cue; empty: all of each trial
     batch_norm: Literal["batch", "fixed", "none"] = "batch"
     convolution_scale: Positive = 0.15
-    attack_fs: Positive = 80.0
+    attack_fs: Rate = 80.0
     attack_band: Annotated[tuple[Positive, ...], Field(min_length=2, max_length=2)] = (6.0, 34.0)
     attack_trials: Count = 10  # per subject
     attack_rounds: Annotated[int, Field(ge=1, le=200)] = 16  # of "one run", at most

@@ -15,7 +15,7 @@ from companion.data import streams
 from companion.data.eeg import NINE
 from companion.experiments import eeg_trials
 from companion.experiments.eeg_trials import Alignment, Trials
-from companion.experiments.params import AgentParams, Count, NotNegative, ParameterError, Positive
+from companion.experiments.params import AgentParams, Count, NotNegative, ParameterError, Positive, Rate
 from ldp_core import optimizer
 
 Variant = Literal["quantised", "unquantised"]
@@ -42,7 +42,7 @@ class Params(AgentParams):
     iterations: Count = 400
     samples: Count = 20
     evaluate_every: Count = 20
-    fs: Positive = 125.0
+    fs: Rate = 125.0
     band: Annotated[tuple[Positive, ...], Field(min_length=2, max_length=2)] = (8.0, 30.0)
     window: tuple[NotNegative, ...] = ()  # seconds after the cue; empty: all of each trial
     align: Alignment = "subject"

@@ -22,7 +22,7 @@ from scipy import stats
 
 from companion import runs
 from companion.data import mnist, streams
-from companion.experiments.params import AgentParams, Count, ParameterError, Positive
+from companion.experiments.params import AgentParams, Count, ParameterError, Positive, history_bytes
 from companion.problems import neural, parameters
 from companion.problems.cnn import CNN, TrainingCNN
 from ldp_core import optimizer
@@ -54,6 +54,11 @@ class Setting(AgentParams):
     evaluate_every: Count = 10
     history_sample: NotNegativeCount = 0
     train_sample: NotNegativeCount = 0
+
+    def memory(self) -> tuple[str, int]:
+        """Return the size of the history."""
+        what = f"iterations = {self.iterations} with samples = {self.samples}"
+        return what, history_bytes(1, self.iterations, self.samples)
 
     def check(self, data: mnist.MNIST) -> None:
         """Raise when the parameters contradict each other or the data, before anything is computed."""

@@ -24,8 +24,9 @@ from companion import runs
 from companion.attacks import labels, similarity
 from companion.claims import median_interval, wilson
 from companion.data import mnist
-from companion.experiments.mnist_attack_shards import attack, attack_later, calibrate, read_labels
-from companion.experiments.params import AgentParams, Count, NotNegative, ParameterError, Positive
+from companion.experiments.mnist_attack_shards import MODULES, SAMPLES, attack, attack_later, calibrate, read_labels
+from companion.experiments.params import AGENTS, AgentParams, Count, NotNegative, ParameterError, Positive, history_bytes
+from companion.problems import parameters
 
 Images = Annotated[int, Field(ge=5, multiple_of=5)]
 METHODS = ("published", "line search")
@@ -55,6 +56,14 @@ class Params(AgentParams):
     moment_images: Images = 10
     label_images: Images = 200
     label_rounds: tuple[Count, ...] = (1, 8)
+
+    def memory(self) -> tuple[str, int]:
+        """Return the size of the messages that the patient attacker keeps, or of the longest training's history."""
+        rounds = max(self.attack_rounds, *self.label_rounds, 0)
+        heard = AGENTS * rounds * parameters.layout(parameters.make(MODULES["CNN"])).dim * 2 * 8
+        trained = history_bytes(1, max(self.moments, default=0) + 1, SAMPLES)
+        of = (f"attack_rounds = {self.attack_rounds} with label_rounds = {list(self.label_rounds)}", heard)
+        return max(of, (f"moments = {list(self.moments)}", trained), key=lambda pair: pair[1])
 
     def check(self, data: mnist.MNIST) -> None:
         """Raise when the parameters contradict each other or the data, before anything is computed."""

@@ -1,25 +1,44 @@
-"""What all experiments' parameters share: validation that answers in one sentence, and the network they run on."""
+"""What all experiments' parameters share: validation that answers in one sentence, and the network they run on.
+
+A notebook takes its parameters in one line, `params, long = take(globals(), convergence.Params, rates.Params)`: each class
+gets the names that are its fields, and a name that no class has is refused, whoever typed it and wherever.
+"""
 
 from __future__ import annotations
 
+import ast
+import difflib
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Annotated, Literal
+from pathlib import Path
+from types import ModuleType
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ldp_core import network, optimizer
+from companion import files
+from ldp_core import checks, network, optimizer
 from ldp_core.randomness import Purpose, generator
 
 Count = Annotated[int, Field(ge=1)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Horizon = Annotated[int, Field(ge=1000, le=10_000_000)]  # messages that a bound for all time follows one by one
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Rate = Annotated[float, Field(gt=0, le=5000, allow_inf_nan=False)]  # samples per second: no EEG is recorded faster
 Normalise = Literal["none", "l1", "l2"]
 Topology = Literal["paper", "ring", "exponential", "random"]
 LARGEST_SIZE = 10_000_000  # of anything that is counted: what exceeds it is a slip of the finger
 
 
-class ParameterError(ValueError):
+GIB = 2**30
+AGENTS = 5
+ROW_BYTES = 6  # a row number as it is drawn (two bytes) and as the gradients use it (four)
+NOTEBOOK = ("profile", "output")  # of every notebook, and of no experiment: who filled in the numbers, where figures go
+INJECTED = "# Parameters"  # the first line of the cell that papermill adds
+LOOKS_LIKE = 0.8  # share of letters from which a name in a reader's own cell is taken for a misspelt parameter
+
+
+class ParameterError(files.OneSentence, ValueError):
     """A parameter that makes no sense; the message is one sentence."""
 
 
@@ -32,13 +51,137 @@ class Params(BaseModel):
 
     def __init__(self, **values):
         """Take lists, as YAML and papermill write them, for tuples."""
+        for name in values:
+            if name not in type(self).model_fields:
+                raise ParameterError(f"{name} is not a parameter of this experiment{nearest(name, type(self).model_fields)}")
         try:
             super().__init__(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})
         except ValidationError as error:
             raise ParameterError(_sentence(error)) from None
         for name, value in self:
-            if name != "seed" and isinstance(value, int) and value > LARGEST_SIZE:
-                raise ParameterError(f"{name} = {value} is wrong: it must not exceed {LARGEST_SIZE}")
+            if isinstance(value, tuple) and len(set(value)) < len(value):
+                raise ParameterError(f"{name} = {checks.shown(list(value))} must be all different")
+            for place, entry in [(name, value)] if isinstance(value, int) else _entries(name, value):
+                if name != "seed" and isinstance(entry, int) and entry > LARGEST_SIZE:
+                    raise ParameterError(f"{place} = {entry} is wrong: it must not exceed {LARGEST_SIZE}")
+
+    @classmethod
+    def take(cls, names: Mapping[str, Any]) -> Self:
+        """Return the parameters that a notebook's names (`globals()`) give; refuse a name that is none."""
+        return take(names, cls)[0]
+
+    def into(self, kind: type[Kind], **changes) -> Kind:
+        """Return the parameters of another experiment: those of the same name, and the changes."""
+        shared = set(type(self).model_fields) & set(kind.model_fields)
+        return kind(**{**self.model_dump(include=shared), **changes})
+
+    def memory(self) -> tuple[str, int]:
+        """Return what needs most memory in one process, and how many bytes; an experiment that may need much says so here."""
+        return "", 0
+
+    def require_memory(self) -> None:
+        """Refuse sizes that cannot be held, before anything is computed."""
+        what, needed = self.memory()
+        if needed > (there := files.memory()):
+            raise ParameterError(
+                f"{what} needs {needed / GIB:.0f} GiB of memory: it must not exceed the {there / GIB:.0f} GiB of this machine"
+            )
+
+
+Kind = TypeVar("Kind", bound=Params)
+
+
+def take(names: Mapping[str, Any], *kinds: type[Params]) -> tuple[Any, ...]:
+    """Return the parameters of several experiments from a notebook's names, each with the fields that it has.
+
+    In a notebook the names are those of its parameters cell as it was last run, of the cell that papermill adds, and of cells
+    below that do nothing but set values; elsewhere (a script, a test) all that are no modules, functions or classes. A name
+    that no experiment has is refused. What is taken is checked, and `output` must be a folder that can be written to.
+    """
+    known = list(dict.fromkeys([*NOTEBOOK, *(field for kind in kinds for field in kind.model_fields)]))
+    given = _typed(names.get("_ih", ()), known) or [name for name, value in names.items() if _is_value(name, value)]
+    for name in given:
+        if name not in known:
+            value = checks.shown(names.get(name))
+            raise ParameterError(f"{name} = {value} is not a parameter of this notebook{nearest(name, known)}")
+    for name in NOTEBOOK:
+        if not isinstance(names.get(name, ""), str):
+            raise ParameterError(f"{name} = {checks.shown(names[name])} is wrong: it must be text")
+    require_output(names.get("output", ""))
+    values = {name: names[name] for name in given if name in names}
+    taken = tuple(kind(**{name: values[name] for name in kind.model_fields if name in values}) for kind in kinds)
+    for params in taken:
+        params.require_memory()
+    return taken
+
+
+def require_output(output: str) -> None:
+    """Refuse a folder for the figures that cannot be written to; an empty name means that none are written."""
+    if output and (reason := files.why_not_writable(Path(output))):
+        raise ParameterError(f"output = {output!r} must be a folder that can be written to: {reason}")
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return `: did you mean weight?`, or nothing when no known name is near."""
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return f": did you mean {near[0]}?" if near else ""
+
+
+def _entries(name: str, value) -> Iterator[tuple[str, Any]]:
+    return ((f"{name}[{place}]", entry) for place, entry in enumerate(value if isinstance(value, tuple) else ()))
+
+
+def _is_value(name: str, value) -> bool:
+    """Return whether a name in a namespace was given a value by somebody, and is not a module, function, class or internal."""
+    return not (name.startswith("_") or name in ("In", "Out") or isinstance(value, ModuleType) or callable(value))
+
+
+def _typed(history: Sequence[str], known: Collection[str]) -> list[str]:
+    """Return the names set by the last parameters cell that was run, and since; nothing when no such cell was run.
+
+    The parameters cell is the one that sets `profile`. It counts as a whole, and so does the cell that papermill adds; of
+    cells below that only set values, and may be a reader's own, the names that are parameters or look like one.
+    """
+    starts = [place for place, source in enumerate(history) if _is_parameters(source)]
+    if not starts:
+        return []
+    found = [name for name, _ in _assigned(history[starts[-1]])]
+    for source in history[starts[-1] + 1 :]:
+        names = [name for name, is_literal in _assigned(source) if is_literal or source.startswith(INJECTED)]
+        if source.startswith(INJECTED):
+            found += names
+        elif len(names) == len(_statements(source)):
+            found += [name for name in names if difflib.get_close_matches(name, known, n=1, cutoff=LOOKS_LIKE)]
+    return list(dict.fromkeys(found))
+
+
+def _is_parameters(source: str) -> bool:
+    return not source.startswith(INJECTED) and "profile" in dict(_assigned(source))
+
+
+def _statements(source: str) -> list[ast.stmt]:
+    """Return the statements of a cell; none of one that is not Python."""
+    try:
+        return ast.parse(source).body
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return []
+
+
+def _assigned(source: str) -> list[tuple[str, bool]]:
+    """Return the names that a cell sets, and whether each is set to a literal value."""
+    found = []
+    for statement in _statements(source):
+        targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
+        if isinstance(statement, ast.Assign | ast.AnnAssign):
+            found += [(target.id, _is_literal(statement.value)) for target in targets if isinstance(target, ast.Name)]
+    return found
+
+
+def _is_literal(expression: ast.expr | None) -> bool:
+    try:
+        return expression is not None and ast.literal_eval(expression) is not Ellipsis
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return False
 
 
 class AgentParams(Params):
@@ -66,7 +209,12 @@ class AgentParams(Params):
             schedules = optimizer.paper_schedules(self.lam_0, self.nu, self.d_0, self.d_0_slope, self.varsigma)
             return optimizer.Algorithm1(self.network(), schedules)
         except ValueError as error:
-            raise ParameterError(str(error)) from None
+            raise ParameterError(str(error).partition("; explore=True")[0]) from None
+
+
+def history_bytes(runs: int, points: int, samples: int, bytes_each: int = ROW_BYTES) -> int:
+    """Return the least memory of the row numbers that five agents acquire: so many data points of so many samples each."""
+    return AGENTS * runs * points * samples * bytes_each
 
 
 def public_seed(seed: int) -> int:
@@ -78,8 +226,6 @@ def _sentence(error: ValidationError) -> str:
     """Return the first thing wrong as one sentence that names the parameter, its value and the rule."""
     first = error.errors()[0]
     name = "".join(f"[{part}]" if isinstance(part, int) else str(part) for part in first["loc"])
-    if first["type"] == "extra_forbidden":
-        return f"{name} is not a parameter of this experiment"
     if first["type"] == "missing":
         return f"{name} is missing"
     if first["type"] == "tuple_type":

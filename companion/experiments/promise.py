@@ -17,7 +17,7 @@ from pydantic import Field
 from companion import runs
 from companion.data import mushrooms, streams
 from companion.experiments.convergence import problem
-from companion.experiments.params import Count, Horizon, Positive, public_seed
+from companion.experiments.params import Count, Horizon, Positive, history_bytes, public_seed
 from companion.experiments.params import Params as BaseParams
 from companion.problems import constants, logistic
 from ldp_core import audit, engine, network, optimizer, quantizer, triangular
@@ -48,6 +48,12 @@ class Params(BaseParams):
     promise_audit_rows: Count = 8124
     audit_iterations: Count = 100
     horizon: Horizon = HORIZON
+
+    def memory(self) -> tuple[str, int]:
+        """Return the size of a shard's history, warm-up included."""
+        what = f"promise_iterations = {self.promise_iterations} with promise_warm_up = {self.promise_warm_up}"
+        points, block = self.promise_iterations + self.promise_warm_up, min(self.promise_runs, RUNS_PER_SHARD)
+        return f"{what} and samples = {self.samples}", history_bytes(block, points, self.samples)
 
     def judged(self) -> list[int]:
         """Return the iterations after which accuracy is judged: 1000 on the way, and the end."""

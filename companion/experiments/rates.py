@@ -16,7 +16,7 @@ from pydantic import Field
 
 from companion import runs
 from companion.data import mushrooms, streams
-from companion.experiments.params import AgentParams, Count, Normalise, NotNegative, ParameterError, public_seed
+from companion.experiments.params import AgentParams, Count, Normalise, NotNegative, ParameterError, history_bytes, public_seed
 from companion.problems import logistic
 from companion.problems.onehot import OneHot
 from ldp_core import engine, network, optimizer
@@ -41,6 +41,11 @@ class Params(AgentParams):
     samples: Count = 2
     l2: NotNegative = 0.1
     normalise: Normalise = "none"
+
+    def memory(self) -> tuple[str, int]:
+        """Return the size of a shard's history."""
+        what = f"rate_iterations = {self.rate_iterations} with samples = {self.samples}"
+        return what, history_bytes(min(self.rate_runs, RUNS_PER_SHARD), self.rate_iterations, self.samples)
 
     def check(self) -> None:
         """Raise when a d_0 breaks an assumption, or none is the unquantised one, before anything is computed."""

@@ -11,7 +11,7 @@ from pydantic import Field
 from companion import runs
 from companion.data import mushrooms
 from companion.experiments import convergence
-from companion.experiments.params import AgentParams, Count, Normalise, Positive
+from companion.experiments.params import AgentParams, Count, Normalise, Positive, history_bytes
 
 TOPOLOGIES = ("paper", "ring", "exponential", "random")
 
@@ -26,6 +26,11 @@ class Params(AgentParams):
     samples: Count = 2
     test: Count = 2000
     normalise: Normalise = "none"
+
+    def memory(self) -> tuple[str, int]:
+        """Return the size of a shard's history."""
+        what = f"sweep_iterations = {self.sweep_iterations} with samples = {self.samples}"
+        return what, history_bytes(min(self.sweep_runs, convergence.RUNS_PER_SHARD), self.sweep_iterations, self.samples)
 
     def check(self) -> None:
         """Raise when a point of the grid breaks an assumption, before anything is computed."""
