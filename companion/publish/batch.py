@@ -10,11 +10,13 @@ import contextlib
 import json
 import os
 import re
+import socket
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import nbformat
 import papermill
@@ -23,13 +25,17 @@ from papermill.engines import NBClientEngine, papermill_engines
 from papermill.exceptions import PapermillExecutionError
 from traitlets.config import Config
 
+from companion import files
+from companion.experiments.params import nearest
 from companion.publish import environment
 from companion.publish.report import provenance
+from companion.runs.store import default_folder
 
 ROOT = Path(environment.ROOT)
 NOTEBOOKS, PROFILES, CACHE = ROOT / "notebooks", ROOT / "notebooks" / "profiles", ROOT / "data" / "cache"
 SMALLEST = "smoke"  # this profile is to be over soon, the others may take their time:
 CELL_SECONDS = 300  # a cell of it that takes longer hangs,
+SCHEDULER_SECONDS = 5  # to answer a knock
 THREADS = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 ALONE = {"WORKERS": "1", **dict.fromkeys(THREADS, "1")}  # and it has too little work to share out
 ENCRYPTED = Config({"KernelManager": {"transport_encryption": "auto"}})  # between papermill and the kernel
@@ -73,7 +79,8 @@ def notebooks(number: str | None = None) -> list[Path]:
     found = sorted(NOTEBOOKS.glob("[0-9]*.ipynb"))
     if number is None:
         return found
-    chosen = [path for path in found if path.name.startswith(number)]
+    beginning = number.zfill(2) if number.isascii() and number.isdigit() else number  # 1 means 01
+    chosen = [path for path in found if path.name.startswith(beginning)]
     if len(chosen) != 1:
         raise BatchError(f"NB = {number!r} must be the beginning of one notebook's name: {', '.join(p.stem for p in found)}")
     return chosen
@@ -126,7 +133,8 @@ def parameters(path: Path, profile_name: str, seed: str | int | None, output: Pa
     known = papermill.inspect_notebook(str(path))
     for name in chosen:
         if name not in known:
-            raise BatchError(f"profile {profile_name}: {path.stem} has no parameter {name}; it has {', '.join(known)}")
+            near = nearest(str(name), known) or f"; it has {', '.join(known)}"
+            raise BatchError(f"profile {profile_name}: {path.stem} has no parameter {name}{near}")
     if seed is not None:
         chosen["seed"] = _seed(seed)
     inside = output.resolve().is_relative_to(ROOT)
@@ -141,12 +149,43 @@ def run(
     profile_name: str = "default", number: str | None = None, seed: str | int | None = None, output: Path = ROOT / "figures"
 ) -> int:
     """Execute the notebooks, print a table of what came of each, and return 0 when all went well."""
-    if output.exists() and not output.is_dir():
-        raise BatchError(f"OUTPUT = {str(output)!r} must be a folder")
     chosen = [(path, parameters(path, profile_name, seed, output)) for path in notebooks(number)]
+    check_surroundings(output)
     outcomes = [_execute(path, values, output) for path, values in chosen]
     print(_table(outcomes))
     return 1 if any(outcome.failure for outcome in outcomes) else 0
+
+
+def check_surroundings(output: Path) -> None:
+    """Refuse folders and environment variables that would stop a notebook on its way, before the first cell."""
+    for name, folder in (("OUTPUT", output), ("LDP_CACHE", default_folder()), ("LDP_CACHE", CACHE / "notebooks")):
+        if reason := files.why_not_writable(folder):
+            raise BatchError(f"{name} = {str(folder)!r} must be a folder that can be written to: {reason}")
+    workers = os.environ.get("WORKERS") or "1"
+    if not (workers.isascii() and workers.isdigit() and int(workers) >= 1):
+        raise BatchError(f"WORKERS = {workers!r} must be a whole number, at least 1")
+    if "SCHEDULER" in os.environ:
+        _check_scheduler(os.environ["SCHEDULER"])
+    data = os.environ.get("LDP_DATA")
+    if data and not Path(data).expanduser().is_dir():
+        raise BatchError(f"LDP_DATA = {data!r} must name a folder")
+    if data == "":
+        print("LDP_DATA is set and empty: data come from the cache, or are stand-ins", file=sys.stderr, flush=True)
+
+
+def _check_scheduler(address: str) -> None:
+    """Refuse a Dask scheduler that nobody listens at."""
+    try:
+        place = urlsplit(address)
+        host, port = place.hostname, place.port
+    except ValueError:
+        host = port = None
+    if not (host and port):
+        raise BatchError(f"SCHEDULER = {address!r} must be unset, or the address of a Dask scheduler: tcp://127.0.0.1:8786")
+    try:
+        socket.create_connection((host, port), timeout=SCHEDULER_SECONDS).close()
+    except OSError as error:
+        raise BatchError(f"SCHEDULER = {address!r} must answer, and does not: {error.strerror or error}") from None
 
 
 def _seed(seed: str | int) -> int:

@@ -17,6 +17,8 @@ from papermill.iorw import load_notebook_node
 from papermill.parameterize import parameterize_notebook
 
 from companion import __main__ as command
+from companion import files
+from companion.experiments.params import Params
 from companion.publish import batch, environment
 
 ROOT = Path(environment.ROOT)
@@ -86,10 +88,61 @@ CASES = [  # a notebook, what is changed at its smoke profile, and what the sent
     ("04", {"second": "synthetic", "second_window": [1.0]}, "window = [1.0] must be empty or two increasing times"),
     ("04", {"central_epochs": "x"}, "epochs = 'x' is wrong"),
     ("04", {"ablation_folds": [77]}, "subject 77 is not among subjects"),
+    ("01", {"wieght": 0.1}, "wieght = 0.1 is not a parameter of this notebook: did you mean weight?"),
+    ("01", {"rate_d0": [0.0, 1.0]}, "rate_d0 = [0.0, 1.0] is not a parameter of this notebook: did you mean rate_d_0?"),
+    (
+        "02",
+        {"promise_target": [0.1]},
+        "promise_target = [0.1] is not a parameter of this notebook: did you mean promise_targets?",
+    ),
+    ("03", {"attack_step": 20}, "attack_step = 20 is not a parameter of this notebook: did you mean attack_steps?"),
+    ("04", {"subject": [1]}, "subject = [1] is not a parameter of this notebook: did you mean subjects?"),
+    ("04", {"epochs": 3}, "epochs = 3 is not a parameter of this notebook"),  # the class has it, the notebook has not
+    ("02", {"qqq": None}, "qqq = None is not a parameter of this notebook"),
+    ("01", {"rate_d_0": [0.0, 2.0, 2.0]}, "rate_d_0 = [0.0, 2.0, 2.0] must be all different"),
+    ("01", {"sweep_weights": [0.1, 0.1]}, "sweep_weights = [0.1, 0.1] must be all different"),
+    ("01", {"sweep_d_0": [2.0, 2.0]}, "sweep_d_0 = [2.0, 2.0] must be all different"),
+    ("02", {"budget_d_0": [2.0, 2.0]}, "budget_d_0 = [2.0, 2.0] must be all different"),
+    ("02", {"case_d_0": [2.0, 2.0]}, "case_d_0 = [2.0, 2.0] must be all different"),
+    ("02", {"arrivals": [0, 0]}, "arrivals = [0, 0] must be all different"),
+    ("02", {"frontier_weights": [0.2, 0.2]}, "frontier_weights = [0.2, 0.2] must be all different"),
+    ("02", {"promise_targets": [0.1, 0.1]}, "promise_targets = [0.1, 0.1] must be all different"),
+    ("03", {"budget_samples": [1, 1]}, "budget_samples = [1, 1] must be all different"),
+    ("03", {"moments": [0, 0]}, "moments = [0, 0] must be all different"),
+    ("04", {"subjects": [1, 1, 2, 3, 4, 5]}, "subjects = [1, 1, 2, 3, 4, 5] must be all different"),
+    ("04", {"identity_states": [1, 1]}, "identity_states = [1, 1] must be all different"),
+    ("04", {"attack_aligned": [True, True]}, "attack_aligned = [True, True] must be all different"),
+    ("03", {"moments": [10**9]}, "moments[0] = 1000000000 is wrong: it must not exceed 10000000"),
+    ("02", {"arrivals": [0, 10**12]}, "arrivals[1] = 1000000000000 is wrong: it must not exceed 10000000"),
+    ("01", {"iterations": 10**7, "samples": 10**4}, "iterations = 10000000 with samples = 10000 needs "),
+    ("01", {"rate_iterations": 10**7, "samples": 10**6}, " GiB of memory: it must not exceed the "),
+    ("01", {"sweep_iterations": 10**7, "samples": 10**6}, " GiB of memory: it must not exceed the "),
+    ("02", {"iterations": 10**7}, "iterations = 10000000 with samples = 2 needs "),
+    ("02", {"audit_samples": 10**7, "audit_coordinates": 10**7, "iterations": 10**5}, "audit_samples = 10000000 with audit_"),
+    ("02", {"promise_iterations": 10**7, "samples": 10**5}, " GiB of memory: it must not exceed the "),
+    ("02", {"modifications": 10**7, "iterations": 2}, "modifications = 10000000 with first_modifications = 2 needs "),
+    ("03", {"iterations": 10**7, "samples": 10**5}, "iterations = 10000000 with samples = 100000 needs "),
+    ("03", {"attack_rounds": 10**7}, "attack_rounds = 10000000 with label_rounds = [1, 2] needs "),
+    ("03", {"label_rounds": [10**7]}, "attack_rounds = 2 with label_rounds = [10000000] needs "),
+    ("04", {"fs": 1e9}, "fs = 1000000000.0 is wrong: it must be less than or equal to 5000"),
+    ("04", {"attack_fs": 1e9}, "attack_fs = 1000000000.0 is wrong: it must be less than or equal to 5000"),
+    ("04", {"central_epochs": -1}, "central_epochs = -1 is wrong: it must be greater than or equal to 0"),
+    ("04", {"second_window": [2.0, 1.0]}, "second_window = [2.0, 1.0] must be empty or two increasing times"),
+    ("01", {"output": "/proc/figures"}, "output = '/proc/figures' must be a folder that can be written to: /"),
+    ("02", {"output": "README.md"}, "README.md is not a folder"),
+    ("03", {"output": "README.md/figures"}, "README.md is not a folder"),
+    ("04", {"output": 3}, "output = 3 is wrong: it must be text"),
+    ("01", {"profile": None}, "profile = None is wrong: it must be text"),
+    ("01", {"nu": 1.0}, "nu = 1.0 must lie in (1/2, 1) (Algorithm 1)"),
 ]
-OPTIONAL = ("central_epochs", "ablation_folds", "ablation_iterations", "second", "second_window")  # may be switched off
-LATER = {"04": ("data", *OPTIONAL)}
+LATER = {"04": ("data", "second")}  # a name that is no data set is found out when it is looked for
 NEVER_RIGHT = {"nothing": None, "a mapping": {"a": 1}, "not a number": math.nan, "a word": "nonsense"}
+
+
+@pytest.fixture(autouse=True)
+def small_machine(monkeypatch):
+    """Let every machine have as much memory: what is refused must not depend on where the tests run."""
+    monkeypatch.setattr(files, "memory", lambda: 8 * 2**30)
 
 
 @functools.cache
@@ -102,8 +155,8 @@ def notebook(number: str):
     return load_notebook_node(str(NOTEBOOKS[number]))
 
 
-def start(number: str, **changes) -> None:
-    """Execute what papermill would up to the cell that checks the parameters, the first one after them."""
+def start(number: str, **changes) -> dict:
+    """Execute what papermill would up to the cell that checks the parameters, the first one after them; return all names."""
     values = {**smoke()[NOTEBOOKS[number].stem], "profile": "smoke", **changes}
     cells = [cell for cell in parameterize_notebook(notebook(number), values).cells if cell.cell_type == "code"]
     injected = next(i for i, cell in enumerate(cells) if "injected-parameters" in cell.metadata.get("tags", []))
@@ -111,6 +164,7 @@ def start(number: str, **changes) -> None:
     with mpl.rc_context():
         for cell in cells[: injected + 2]:
             exec(compile(cell.source, str(NOTEBOOKS[number]), "exec"), names)
+    return names
 
 
 def refusal(number: str, **changes) -> str:
@@ -119,6 +173,7 @@ def refusal(number: str, **changes) -> str:
         start(number, **changes)
     sentence = str(refused.value)
     assert type(refused.value).__name__ == "ParameterError" and "\n" not in sentence and len(sentence) < 300
+    assert "explore=True" not in sentence, "a notebook has no such thing"
     return sentence
 
 
@@ -189,7 +244,14 @@ PROFILES = {
     "code": ("!!python/object/apply:os.system [true]\n", "mine.yaml is not YAML: "),
     "unknown notebook": ("05_more:\n  runs: 3\n", "profile mine: 05_more is not a notebook"),
     "no notebook's name": ("7:\n  runs: 3\n", "profile mine: 7 is not a notebook"),
-    "unknown parameter": ("01_convergence:\n  run: 3\n", "profile mine: 01_convergence has no parameter run; it has profile"),
+    "unknown parameter": (
+        "01_convergence:\n  run: 3\n",
+        "profile mine: 01_convergence has no parameter run: did you mean runs?",
+    ),
+    "parameter of nowhere": (
+        "01_convergence:\n  qqq: 3\n",
+        "profile mine: 01_convergence has no parameter qqq; it has profile",
+    ),
     "parameters as a list": ("01_convergence: [3]\n", "profile mine: 01_convergence must hold parameters, name: value"),
     "parameters as nothing much": ("01_convergence: 0\n", "profile mine: 01_convergence must hold parameters, name: value"),
 }
@@ -221,6 +283,11 @@ COMMANDS = {
     "seed in other digits": (("figures", "--seed", "१"), "must be a whole number"),
     "seed too large": (("figures", "--seed", str(2**63)), "must be a whole number in [0, 2**63)"),
     "output into a file": (("figures", "--output", "README.md"), "figures: OUTPUT = 'README.md' must be a folder"),
+    "output below a file": (("figures", "--output", "README.md/x"), "must be a folder that can be written to: "),
+    "output nowhere": (
+        ("figures", "--output", "/proc/x/y"),
+        "figures: OUTPUT = '/proc/x/y' must be a folder that can be written",
+    ),
     "verify an unknown notebook": (("verify", "--nb", "99"), "verify: NB = '99' must be the beginning of one"),
     "report of nothing": (("report", "--output", "/nowhere/at/all"), "report: /nowhere/at/all holds no results"),
     "unknown benchmark": (("bench", "--only", "nonsense"), "bench: no benchmark has 'nonsense' in its name"),
@@ -234,6 +301,58 @@ COMMANDS = {
 def test_a_command_refuses_in_one_line(name, monkeypatch, capsys):
     arguments, sentence = COMMANDS[name]
     assert sentence in refused(monkeypatch, capsys, *arguments)
+
+
+SURROUNDINGS = {
+    "no workers": ("WORKERS", "0", "WORKERS = '0' must be a whole number, at least 1"),
+    "workers as a word": ("WORKERS", "two", "WORKERS = 'two' must be a whole number, at least 1"),
+    "half a worker": ("WORKERS", "1.5", "WORKERS = '1.5' must be a whole number, at least 1"),
+    "an empty scheduler": ("SCHEDULER", "", "SCHEDULER = '' must be unset, or the address of a Dask scheduler"),
+    "a scheduler without port": ("SCHEDULER", "tcp://localhost", "SCHEDULER = 'tcp://localhost' must be unset, or the address"),
+    "a scheduler's wrong port": ("SCHEDULER", "tcp://localhost:99999", "SCHEDULER = 'tcp://localhost:99999' must be unset, or"),
+    "a deaf scheduler": ("SCHEDULER", "tcp://127.0.0.1:1", "SCHEDULER = 'tcp://127.0.0.1:1' must answer, and does not: "),
+    "data in a file": ("LDP_DATA", "README.md", "LDP_DATA = 'README.md' must name a folder"),
+    "data nowhere": ("LDP_DATA", "/nowhere/at/all", "LDP_DATA = '/nowhere/at/all' must name a folder"),
+    "a cache in a file": (
+        "LDP_CACHE",
+        "README.md",
+        "LDP_CACHE = 'README.md/results' must be a folder that can be written to: ",
+    ),
+    "a cache nowhere": (
+        "LDP_CACHE",
+        "/proc/cache",
+        "LDP_CACHE = '/proc/cache/results' must be a folder that can be written to: ",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SURROUNDINGS)
+def test_the_surroundings_are_checked_before_the_first_cell(name, own_profiles, monkeypatch, capsys):
+    variable, value, sentence = SURROUNDINGS[name]
+    monkeypatch.setenv(variable, value)
+    monkeypatch.setattr(batch, "PROFILES", ROOT / "notebooks" / "profiles")
+    monkeypatch.setattr(batch, "_execute", lambda *given: pytest.fail("a notebook was started"))
+    error = refused(monkeypatch, capsys, "figures", "--profile", "smoke", "--output", str(own_profiles / "out"))
+    assert error.startswith("figures: ") and sentence in error
+
+
+def test_an_empty_folder_of_data_is_said_aloud(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("LDP_DATA", "")
+    batch.check_surroundings(tmp_path)
+    assert capsys.readouterr().err == "LDP_DATA is set and empty: data come from the cache, or are stand-ins\n"
+
+
+def test_a_notebook_may_be_named_by_its_number():
+    assert [path.name[:2] for number in ("1", "01", "4") for path in batch.notebooks(number)] == ["01", "01", "04"]
+
+
+@pytest.mark.parametrize("number", NOTEBOOKS)
+def test_a_notebook_sets_every_parameter_of_its_experiments(number):
+    """What stands in a class and not in the parameters cell would be a second place for a default."""
+    given = set(papermill.inspect_notebook(str(NOTEBOOKS[number])))
+    taken = [value for value in start(number).values() if isinstance(value, Params)]
+    missing = {name for params in taken for name in type(params).model_fields} - given
+    assert len(taken) >= 3 and missing <= {"evaluate_every", "audit_iterations", "align"}
 
 
 def refused(monkeypatch, capsys, *arguments: str) -> str:
