@@ -5,12 +5,24 @@ from __future__ import annotations
 import argparse
 import os
 import runpy
+import signal
 import sys
 from pathlib import Path
 
 from companion.publish import environment
 
 ROOT = Path(environment.ROOT)
+INTERRUPTED = 130  # what a shell reports after Ctrl-C
+AGAIN = "the same command starts again"
+KEPT = {
+    "figures": "finished shards are kept in data/cache, finished notebooks and figures as well; the same command goes on",
+    "report": f"every page is the old one or the new one, whole; {AGAIN}",
+    "verify": f"it computes everything anew, so nothing is kept; {AGAIN}",
+    "test": f"nothing needs to be kept; {AGAIN}",
+    "lab": "what was saved in notebooks/ is kept; the same command opens it again",
+    "data": "downloads that were finished are kept in data/cache; the same command fetches the others",
+    "bench": f"nothing is kept; {AGAIN}",
+}
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -18,12 +30,21 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     environment.keep_inside()
     os.chdir(ROOT)
-    return options.command(options)
+    try:
+        return options.command(options)
+    except KeyboardInterrupt:
+        return _interrupted(options.name)
+
+
+def _interrupted(command: str) -> int:
+    """Say in one line what an interrupted command leaves and how to go on; return the shell's exit code for it."""
+    print(f"\n{command}: interrupted; {KEPT[command]}", file=sys.stderr, flush=True)
+    return INTERRUPTED
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m companion", description=__doc__)
-    commands = parser.add_subparsers(required=True, metavar="command")
+    commands = parser.add_subparsers(required=True, metavar="command", dest="name")
     figures = commands.add_parser("figures", help="execute the notebooks and write figures/")
     figures.add_argument("--profile", default="default", help="smoke, default, evening or paper")
     figures.add_argument("--nb", default=None, help="one notebook, by the beginning of its name: 03")
@@ -109,7 +130,10 @@ def _test(options: argparse.Namespace) -> int:
 
     from companion.runs.execute import cores
 
-    return int(pytest.main(options.rest or ["-n", str(cores()), "--dist", "loadfile"]))  # whole files side by side
+    ended = pytest.main(options.rest or ["-n", str(cores()), "--dist", "loadfile"])  # whole files side by side
+    if ended == pytest.ExitCode.INTERRUPTED:
+        raise KeyboardInterrupt
+    return int(ended)
 
 
 def _matrix(options: argparse.Namespace) -> int:
@@ -126,7 +150,21 @@ def _lab(options: argparse.Namespace) -> int:
     from jupyterlab.labapp import LabApp
 
     settings = ["--ServerApp.ip=127.0.0.1", f"--ServerApp.port={options.port}"]  # Jupyter makes the token, and prints it
-    LabApp.launch_instance([*settings, f"--ServerApp.root_dir={ROOT}", *(["--allow-root"] if _is_root() else [])])
+    stopped = []
+
+    class Lab(LabApp):
+        def stop(self, from_signal: bool = False) -> None:  # at a terminal Jupyter asks before it does this
+            stopped.append(from_signal)
+            super().stop(from_signal)
+
+    def interrupt(number: int, frame) -> None:  # elsewhere it ends without a word
+        stopped.append(True)
+        signal.default_int_handler(number, frame)
+
+    signal.signal(signal.SIGINT, interrupt)
+    Lab.launch_instance([*settings, f"--ServerApp.root_dir={ROOT}", *(["--allow-root"] if _is_root() else [])])
+    if any(stopped):
+        raise KeyboardInterrupt
     return 0
 
 
@@ -158,4 +196,7 @@ def _bench(options: argparse.Namespace) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    code = main()
+    if code == INTERRUPTED:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # once is enough: what follows only cleans up
+    sys.exit(code)

@@ -10,8 +10,10 @@ import contextlib
 import json
 import os
 import re
+import signal
 import socket
 import sys
+import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -20,6 +22,7 @@ from urllib.parse import urlsplit
 
 import nbformat
 import papermill
+import psutil
 import yaml
 from papermill.engines import NBClientEngine, papermill_engines
 from papermill.exceptions import PapermillExecutionError
@@ -151,7 +154,8 @@ def run(
     """Execute the notebooks, print a table of what came of each, and return 0 when all went well."""
     chosen = [(path, parameters(path, profile_name, seed, output)) for path in notebooks(number)]
     check_surroundings(output)
-    outcomes = [_execute(path, values, output) for path, values in chosen]
+    with _silent_end():
+        outcomes = [_execute(path, values, output) for path, values in chosen]
     print(_table(outcomes))
     return 1 if any(outcome.failure for outcome in outcomes) else 0
 
@@ -218,6 +222,9 @@ def _execute(path: Path, values: dict, output: Path) -> Outcome:
         outcome.shards, outcome.reused = _publish(working, output / "notebooks" / path.name)
         outcome.seconds = time.monotonic() - start
         _keep_record(path, values, outcome, output)
+    except KeyboardInterrupt:
+        working.unlink(missing_ok=True)
+        raise
     except PapermillExecutionError as error:
         outcome.failure = f"cell {error.cell_index} (In [{error.exec_count}]): {error.ename}: {error.evalue}"
     except Exception as error:  # a dead kernel, a full disk: whatever it is, the other notebooks go on
@@ -233,6 +240,29 @@ def _execute(path: Path, values: dict, output: Path) -> Outcome:
             message += f"\n  as far as it got: {os.path.relpath(failed)}"
         print(message, file=sys.stderr, flush=True)
     return outcome
+
+
+@contextlib.contextmanager
+def _silent_end() -> Iterator[None]:
+    """End the kernel and its workers at once when Ctrl-C comes: asked politely they answer with tracebacks of their own.
+
+    Nothing is lost by it: a shard is kept whole or not at all.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(number: int, frame) -> None:
+        for child in psutil.Process().children(recursive=True):
+            with contextlib.suppress(psutil.Error):
+                child.kill()
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @contextlib.contextmanager

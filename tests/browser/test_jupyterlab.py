@@ -48,7 +48,7 @@ def test_notebook_one_runs_to_the_end_and_its_slider_redraws_the_figure(new_page
         print(f"a slider change redraws the figure in {', '.join(f'{s:.2f}' for s in seconds)} s")
         page.close()
         assert {urlsplit(url).hostname for url in asked if url.startswith("http")} == {"127.0.0.1"}
-        assert server.stop() == 0
+        assert server.stop() == 130
         assert not server.left_over(), server.log()[-2000:]
 
 

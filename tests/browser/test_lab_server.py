@@ -57,7 +57,7 @@ def test_it_is_open_to_this_machine_alone_and_asks_for_its_token(tmp_path):
             with pytest.raises(OSError), socket.create_connection((address, server.port), timeout=2):
                 pass
         assert server.url() in server.log(), "who has no browser on this machine needs the address with its token"
-        assert server.stop() == 0
+        assert server.stop() == 130
         assert not server.left_over(), server.log()[-2000:]
 
 
