@@ -55,10 +55,15 @@ def read(module: CNN, heard: torch.Tensor) -> FeatureMap:
 
 
 def features(module: CNN, theta: torch.Tensor, images: torch.Tensor) -> torch.Tensor:
-    """Return the input of the last convolution for a batch of images."""
-    views, activation, maps = layout(module).views(theta), ACTIVATIONS[module.activation], images
+    """Return the input of the last convolution for a batch of images.
+
+    Channel by channel at each position, where pooling is several times faster.
+    """
+    views, activation = layout(module).views(theta), ACTIVATIONS[module.activation]
+    maps = images.to(memory_format=torch.channels_last)
     for name in LAYERS:
-        parameters = {"weight": views[f"{name}.weight"], "bias": views[f"{name}.bias"]}
+        weight = views[f"{name}.weight"].to(memory_format=torch.channels_last)
+        parameters = {"weight": weight, "bias": views[f"{name}.bias"]}
         maps = activation(torch.max_pool2d(functional_call(getattr(module, name), parameters, (maps,)), 2))
     return maps
 

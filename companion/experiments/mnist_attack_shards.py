@@ -58,24 +58,32 @@ def attack(
     params: dict,
     data: str,
     victim: Victim,
-    sender: str,
-    scale: float,
-    rounds: int,
+    cases: list[tuple[str, float, int]],
     steps: int,
     restarts: int,
     first: int,
     count: int,
 ) -> dict[str, np.ndarray]:
-    """Return the reconstructions of `count` images from real messages of the first iterations: five agents, five images."""
+    """Return the reconstructions `[cases, count, ...]` of images from real messages of the first iterations.
+
+    Five agents hold five images. A case is a sender, its scale of d_0 and the rounds heard. All cases start from the same
+    models and are inverted together: a call of the network costs hardly more for many images than for a few.
+    """
     settings, (images, truth) = AgentParams(**params), chosen(params["seed"], data, first, count)
-    algorithm = algorithm_of(settings.algorithm(), sender, scale, settings.seed)
     module, heard = parameters.make(MODULES[victim]), []
-    for block in range(0, count, AGENTS):
-        run, part = (first + block) // AGENTS, slice(block, block + AGENTS)
-        theta_0 = parameters.initial(module, INITIAL[victim], seed=settings.seed, run=run)
-        state = first_state(algorithm, sender, theta_0, settings.seed, run)
-        heard.append(overhear(algorithm, module, state, images[part], truth[part], rounds, settings.seed, run))
-    return _inverted(module, heard, images, truth, settings.seed, first, steps, restarts)
+    for sender, scale, rounds in cases:
+        algorithm = algorithm_of(settings.algorithm(), sender, scale, settings.seed)
+        for block in range(0, count, AGENTS):
+            run, part = (first + block) // AGENTS, slice(block, block + AGENTS)
+            theta_0 = parameters.initial(module, INITIAL[victim], seed=settings.seed, run=run)
+            state = first_state(algorithm, sender, theta_0, settings.seed, run)
+            heard.append(
+                overhear(algorithm, module, state, images[part], truth[part], rounds, settings.seed, run)
+            )
+    repeated = [part.repeat(len(cases), *[1] * (part.ndim - 1)) for part in (images, truth)]
+    numbers = np.tile(np.arange(first, first + count), len(cases))
+    found = _inverted(module, heard, *repeated, settings.seed, numbers, steps, restarts)
+    return {name: array.reshape(len(cases), count, *array.shape[1:]) for name, array in found.items()}
 
 
 def attack_later(
@@ -102,7 +110,7 @@ def attack_later(
             for b in range(0, count, AGENTS)
         ]
         accuracies.append(oracle.accuracy(state.theta, np.arange(500)).mean())
-        found.append(_inverted(module, heard, images, truth, settings.seed, 0, steps, restarts))
+        found.append(_inverted(module, heard, images, truth, settings.seed, np.arange(count), steps, restarts))
 
     optimizer.run(algorithm, oracle, theta_0, max(moments) + 1, seed=settings.seed, observe=observe)
     return {name: np.stack([result[name] for result in found]) for name in found[0]} | {"accuracy": np.array(accuracies)}
@@ -141,13 +149,12 @@ def _inverted(
     images: torch.Tensor,
     truth: torch.Tensor,
     seed: int,
-    first: int,
+    numbers: np.ndarray,
     steps: int,
     restarts: int,
 ) -> dict[str, np.ndarray]:
     """Return the reconstructions of everything heard, with the error of the estimated gradients."""
     theta, gradient, estimate, predicted = (np.concatenate(part) for part in zip(*heard, strict=True))
-    numbers = np.arange(first, first + len(images))
     if isinstance(module, CNN):
         found = _by_features(module, _float32(theta), _float32(estimate), numbers, seed, steps, restarts)
     else:

@@ -14,6 +14,7 @@ public at t = 0 and a gift later. Numbers of images are multiples of five: five 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Annotated
 
 import numpy as np
@@ -32,7 +33,8 @@ Images = Annotated[int, Field(ge=5, multiple_of=5)]
 METHODS = ("published", "line search")
 THRESHOLDS = (1e-2, 1e-3, 1e-4)  # of the mean square error below which an image counts as recovered
 MATCHING_STEPS = 400  # of L-BFGS on noisy gradients
-BATCH = 10  # images a shard attacks at once
+BATCH = 5  # images that a shard attacks, each in all its cases
+CALIBRATED = 24  # images that a shard of the calibration attacks
 
 
 class Params(AgentParams):
@@ -93,7 +95,7 @@ def calibration(params: Params, data: mnist.MNIST) -> pd.DataFrame:
     common = {"seed": params.seed, "data": data.provenance.sha256, "steps": params.calibration_steps}
     pieces = [
         {**common, "method": method, "first": first, "count": count}
-        for first, count in _blocks(params.calibration_images, 12)
+        for first, count in _blocks(params.calibration_images, CALIBRATED)
         for method in METHODS
     ]
     results = runs.run(calibrate, pieces, description="iDLG on LeNet")
@@ -111,23 +113,28 @@ def reconstructions(params: Params, data: mnist.MNIST) -> Attacked:
         "LeNet": {"steps": min(MATCHING_STEPS, params.attack_steps), "restarts": 1},
     }
     pieces = [
-        {
-            **common,
-            **effort,
-            "victim": victim,
-            "sender": sender,
-            "scale": scale,
-            "rounds": rounds,
-            "first": first,
-            "count": count,
-        }
+        {**common, **effort, "victim": victim, "cases": cases, "first": first, "count": count}
         for victim, effort in efforts.items()
-        for sender, scale, rounds, images in _cases(params)
-        for first, count in _blocks(images, BATCH)
+        for first, count, cases in _shared(_cases(params))
     ]
     results = runs.run(attack, pieces, description="attacks on single images")
-    names = ("victim", "sender", "scale", "rounds")
-    return _attacked(results, [{name: piece[name] for name in names} | {"first": piece["first"]} for piece in pieces])
+    flat, names = [], []
+    for piece, result in zip(pieces, results, strict=True):
+        for k, (sender, scale, rounds) in enumerate(piece["cases"]):
+            flat.append({name: array[k] for name, array in result.items()})
+            named = {"victim": piece["victim"], "sender": sender, "scale": scale, "rounds": rounds}
+            names.append(named | {"first": piece["first"]})
+    return _attacked(flat, names)
+
+
+def _shared(cases: list[tuple[str, float, int, int]]) -> list[tuple[int, int, list]]:
+    """Return (first, count, cases) of blocks of images, each with the cases (sender, scale, rounds) that attack it."""
+    edges = sorted({0, *(images for *_, images in cases)})
+    return [
+        (start + first, count, [case for *case, images in cases if images > start])
+        for start, stop in pairwise(edges)
+        for first, count in _blocks(stop - start, BATCH)
+    ]
 
 
 def later(params: Params, data: mnist.MNIST) -> Attacked:

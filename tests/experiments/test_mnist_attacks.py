@@ -86,16 +86,25 @@ def test_layers_are_weights_and_biases_together():
     assert found[0].start == 0 and all(a.stop == b.start for a, b in itertools.pairwise(found))
 
 
-def test_a_shard_does_not_depend_on_how_images_are_cut(data):
-    common = {"params": AGENTS, "data": data.provenance.sha256, "victim": "LeNet", "sender": "quantised", "scale": 0.01}
-    options = {"rounds": 2, "steps": 3, "restarts": 1}
-    together = shards.attack(**common, **options, first=0, count=10)
-    second = shards.attack(**common, **options, first=5, count=5)
+def test_a_shard_does_not_depend_on_how_images_and_cases_are_cut(data):
+    common = {"params": AGENTS, "data": data.provenance.sha256, "victim": "LeNet", "steps": 3, "restarts": 1}
+    cases = [("D-PSGD", 0.0, 1), ("quantised", 0.01, 2)]
+    together = shards.attack(**common, cases=cases, first=0, count=10)
+    second = shards.attack(**common, cases=cases[1:], first=5, count=5)
     for name in ("label", "guessed", "original"):
-        assert np.array_equal(together[name][5:], second[name])
-    assert np.allclose(together["error"][5:], second["error"]) and np.allclose(
-        together["picture"][5:], second["picture"], atol=1e-2
-    )
+        assert np.array_equal(together[name][1, 5:], second[name][0])
+    assert np.allclose(together["error"][1, 5:], second["error"][0])
+    assert np.allclose(together["picture"][1, 5:], second["picture"][0], atol=1e-2)
+
+
+def test_every_case_attacks_each_of_its_images_once():
+    params = mnist_attacks.Params(fig5_images=20, curve_images=10, scales=(0.1, 1.0), attack_rounds=4)
+    cases = mnist_attacks._cases(params)
+    attacked_in = {tuple(case[:3]): [] for case in cases}
+    for first, count, own in mnist_attacks._shared(cases):
+        for case in own:
+            attacked_in[tuple(case)] += range(first, first + count)
+    assert {case[:3]: list(range(case[3])) for case in cases} == attacked_in
 
 
 def test_the_feature_attack_groups_images_by_their_state(data):
