@@ -9,12 +9,13 @@ What must agree, and how nearly (TOLERANCES, by the number's name):
 - shares of samples in double precision: one that ties may fall to either side.
 - processor-dependent numbers (float32 networks, and searches that start from their gradients): within an interval that the
   reference carries. `make verify UPDATE=1` derives it. It runs the profile natively, which gives the values, and once more
-  for every other processor that can be played here (`processors`); numbers of searches, which a last bit may send to another
-  place, once more for each of two other seeds. The largest distance from the native value that a column of a table shows in
-  any of these runs is written down beside it (`away`), and an interval reaches twice as far: if the runs are as different
-  from each other as another machine is, a column exceeds the largest of k distances with probability 1 / (k + 1), and twice
-  the largest far less often. An interval is never smaller than the one that the record itself has (x_low, x_high), nor than
-  what one test point of the smallest test set makes up (`floor`).
+  for every other processor that can be played here (`processors`); the largest distance from the native value that a column
+  of a table shows in any of these is written down (`away`). A last bit may send a search to another place, which is what
+  another starting point does: so the profile runs twice more with other seeds, and for every number of a search the
+  largest distance in these is written down as well. An interval reaches twice as far as what was seen: if the emulated
+  processors are as different from each other as another machine is, a column exceeds the largest of k distances with
+  probability 1 / (k + 1), and twice the largest far less often. It is never smaller than the one that the record itself has
+  (x_low, x_high), nor than what one test point of the smallest test set makes up (`floor`).
 - verdicts: equal, or one of those that the runs above gave, when these did not agree.
 - what a single search or training came to (DECIDED: whether it diverged, hit, guessed right): left to rates and verdicts.
 
@@ -216,15 +217,15 @@ def _no_figure() -> dict:
 
 
 def _widen(record: dict, figure: str, numbers: object, is_seed: bool) -> Iterator[Difference]:
-    """Let `away` hold the largest distance of each column of processor-dependent numbers; yield exact ones that moved."""
+    """Let `away` hold the largest distances of processor-dependent numbers; yield exact numbers that moved."""
     found = dict(_leaves(figure, numbers))
     for name, value in _leaves(figure, record["numbers"]):
         allowed, other = tolerance(name), found.get(name)
         if allowed.kind == DEPENDENT:
-            if _are_numbers(value, other) and (allowed.searched or not is_seed) and not _is_decided(name, value):
-                column, distance = _column(name), _rounded_up(abs(value - other))
-                if distance > record["away"].get(column, 0.0):
-                    record["away"][column] = distance
+            if isinstance(value, float) and _are_numbers(other) and (allowed.searched or not is_seed):
+                key, distance = name if is_seed else _column(name), _rounded_up(abs(value - other))
+                if MARGIN * distance > max(allowed.floor(0.0), record["away"].get(key, 0.0) * MARGIN):
+                    record["away"][key] = distance
         elif not is_seed and (sentence := _compare(name, other, value, allowed.floor)):
             yield Difference(allowed.kind, f"it depends on the processor: {sentence}")
 
@@ -286,8 +287,9 @@ def reach(name: str, reference: Mapping[str, object], record: Mapping) -> float:
     allowed, value = tolerance(name), reference[name]
     if allowed.kind != DEPENDENT:
         return allowed.floor(value)
-    seen = MARGIN * record.get("away", {}).get(_column(name), 0.0)
-    return max(allowed.floor(value), seen, _own_interval(name, reference))
+    away = record.get("away", {})
+    seen = max(away.get(name, 0.0), away.get(_column(name), 0.0))
+    return max(allowed.floor(value), MARGIN * seen, _own_interval(name, reference))
 
 
 def _own_interval(name: str, reference: Mapping[str, object]) -> float:
