@@ -128,8 +128,8 @@ def test_the_same_seed_gives_the_same_bytes_and_subjects_do_not_depend_on_each_o
     assert len({person.digest() for person in people}) == 9
 
 
-def test_the_lead_field_is_mne_s():
-    """The shells are kept to six digits, so the potentials agree to five."""
+def test_the_lead_field_is_mne_s(monkeypatch):
+    """With the shells as MNE fits them here to the digit; with ours, fitted elsewhere, to 0.5 %."""
     random = np.random.default_rng(0)
     electrodes, radius = head.electrodes(), 0.09
     places = random.normal(size=(30, 3))
@@ -145,7 +145,11 @@ def test_the_lead_field_is_mne_s():
     forward = mne.make_forward_solution(info, None, sources, sphere, meg=False, mindist=0.0, verbose="ERROR")
     theirs = np.einsum("epk,pk->ep", forward["sol"]["data"].reshape(22, 30, 3), directions)
     ours = head.lead_field(electrodes, places, directions) / radius**2
-    assert np.abs(ours - theirs).max() < 1e-5 * np.abs(theirs).max()
+    assert np.abs(ours - theirs).max() < 0.005 * np.abs(theirs).max()
+    fitted = tuple(zip(sphere["mu"], sphere["lambda"], strict=True))
+    monkeypatch.setattr(head, "SHELLS", fitted)
+    ours = head.lead_field(electrodes, places, directions) / radius**2
+    np.testing.assert_allclose(ours, theirs, rtol=1e-9)
 
 
 def test_electrodes_are_mne_s_to_the_thousandth():
