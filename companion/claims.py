@@ -27,6 +27,7 @@ from companion.intervals import median_interval as median_interval
 from companion.intervals import wilson as wilson
 
 Table = pd.DataFrame
+Found = Table | pd.Series | Mapping | Sequence[Mapping]
 VERDICTS = ("holds", "holds if", "does not hold", "cannot be checked")
 SOURCE = Path(__file__).parents[1] / "notebooks" / "claims.yaml"
 BROKEN = 0.1  # a choice, tried once or twice, that costs more than ten points breaks training
@@ -37,6 +38,7 @@ RULES: dict[str, Callable[[float, float, float | list], tuple[bool, bool]]] = {
     "at_least": lambda low, high, least: (low >= least, high < least),
     "below": lambda low, high, bound: (high < bound, low >= bound),
     "above": lambda low, high, bound: (low > bound, high <= bound),
+    "equals": lambda a, b, x: (x[0] - x[1] <= a <= x[0] <= b <= x[0] + x[1], a > x[0] or b < x[0]),
     "not_above": lambda low, high, ends: (low <= ends[0] and high < ends[1], low > ends[0]),
 }
 
@@ -66,14 +68,11 @@ class Claim:
     data: str = ""
 
     def __post_init__(self) -> None:
-        start = f"claim {self.key}: "
-        if self.verdict not in VERDICTS:
-            names = ", ".join(VERDICTS)
-            raise ValueError(f"{start}verdict = {self.verdict!r} must be one of {names}")
-        if (self.verdict == "holds if") != bool(self.condition):
-            raise ValueError(
-                f"{start}a condition belongs to the verdict 'holds if', and to no other"
-            )
+        wrong = f"verdict = {self.verdict!r} must be one of {', '.join(VERDICTS)}"
+        if self.verdict in VERDICTS:
+            wrong = "a condition belongs to the verdict 'holds if', and to no other"
+        if self.verdict not in VERDICTS or (self.verdict == "holds if") != bool(self.condition):
+            raise ValueError(f"claim {self.key}: {wrong}")
 
     @property
     def sentence(self) -> str:
@@ -105,11 +104,7 @@ def threshold(key: str, measure: str) -> float | list:
 
 
 def judge(
-    key: str,
-    found: Table | Sequence[Mapping] | Mapping,
-    known: bool = True,
-    exceptions: Sequence[str] = (),
-    **numbers: object,
+    key: str, found: Found, known: bool = True, exceptions: Sequence[str] = (), **numbers: object
 ) -> Claim:
     """Return the row of a claim: its rule applied to what was found, its texts filled in.
 
@@ -118,7 +113,8 @@ def judge(
     whether a confirmation would mean something, `exceptions` where else the claim is known to fail.
     """
     row, records = rows()[key], _records(found)
-    answers = _answers(row, records, numbers)
+    rules = _rules(row["rule"], numbers)
+    answers = _answers(row, rules, records)
     verdict, partly = decide(row, list(answers.values()), known, exceptions)
     texts = _texts(row, records, numbers)
     texts["yes"] = " or ".join(name for name, answer in answers.items() if answer)
@@ -129,9 +125,10 @@ def judge(
     templates["reason"] = _reason(row, verdict, known)
     if "ours_to_prove" in row:
         templates["words"] = row["words"]
+    words = "; ".join(f"{measure} {name} {limit}" for measure, name, limit in rules)
     plain = {name: row[name] for name in PLAIN if name in row}
     filled = {name: fill(template, texts) for name, template in templates.items()}
-    return Claim(**{**plain, **filled}, verdict=verdict, rule=_rule_words(row["rule"], numbers))
+    return Claim(**{**plain, **filled}, verdict=verdict, rule=words)
 
 
 def _texts(row: Mapping, records: list, numbers: Mapping) -> dict:
@@ -148,17 +145,20 @@ def on(provenance: Provenance, claims: Iterable[Claim]) -> list[Claim]:
 
     What is said about people cannot be checked on made-up recordings, whatever was found there.
     """
-    stand_in = "" if provenance.kind == "real" else provenance.kind
-    marked = []
-    for claim in claims:
-        about = rows().get(claim.key, {}).get("about")
-        if about == "people" and stand_in == "synthetic":
-            reason = f"Made-up recordings say nothing about people. On them: {claim.sentence}."
-            unknown = {"verdict": "cannot be checked", "condition": ""}
-            claim = dataclasses.replace(claim, reason=f"{reason} {claim.reason}", **unknown)
-        data = "" if about == "mathematics" else stand_in
-        marked.append(dataclasses.replace(claim, data=data))
-    return marked
+    kind = "" if provenance.kind == "real" else provenance.kind
+    return [_standing_in(claim, kind, rows().get(claim.key, {}).get("about")) for claim in claims]
+
+
+def _standing_in(claim: Claim, kind: str, about: str | None) -> Claim:
+    changes = {"data": "" if about == "mathematics" else kind}
+    if about == "people" and kind == "synthetic":
+        start = f"Made-up recordings say nothing about people. On them: {claim.sentence}."
+        changes |= {
+            "verdict": "cannot be checked",
+            "condition": "",
+            "reason": f"{start} {claim.reason}",
+        }
+    return dataclasses.replace(claim, **changes)
 
 
 def decide(
@@ -191,41 +191,35 @@ def interval(record: Mapping, measure: str) -> tuple[float, float] | None:
     return None
 
 
-def _records(found: Table | Sequence[Mapping] | Mapping) -> list[Mapping]:
+def _records(found: Found) -> list[Mapping]:
     if isinstance(found, pd.DataFrame):
         return found.to_dict("records")
     return [dict(found)] if isinstance(found, Mapping | pd.Series) else [dict(one) for one in found]
 
 
-def _answers(row: Mapping, records: list, numbers: Mapping) -> dict[str, bool | None]:
-    """Return by name of a case: confirmed by all of its measures, refuted by one, or neither."""
-    given: dict[str, list] = {}
-    for measure, rule in row["rule"].items():
-        ((name, limit),) = rule.items()
-        for record in records:
-            ends = interval(record, measure)
-            if ends is not None:
-                answer = RULES[name](*ends, _resolved(limit, numbers))
-                given.setdefault(fill(row.get("case", ""), record), []).append(answer)
-    return {
-        case: all(yes for yes, _ in pairs) or (False if any(no for _, no in pairs) else None)
-        for case, pairs in given.items()
-    }
+def _rules(rule: Mapping, numbers: Mapping) -> list[tuple[str, str, float | list]]:
+    """Return (measure, rule, threshold), names in thresholds replaced by their numbers."""
+    every = [(measure, *pair) for measure, only in rule.items() for pair in only.items()]
+    return [(measure, name, _resolved(limit, numbers)) for measure, name, limit in every]
 
 
-def _resolved(limit: object, numbers: Mapping) -> object:
-    """Return a threshold in which names of numbers are replaced by the numbers."""
+def _resolved(limit: object, numbers: Mapping) -> float | list:
     if isinstance(limit, list):
         return [_resolved(end, numbers) for end in limit]
     return numbers[limit] if isinstance(limit, str) else limit
 
 
-def _rule_words(rule: Mapping, numbers: Mapping) -> str:
-    """Return a rule as the table shows it: measure, rule, threshold."""
-    parts = [(measure, *pair) for measure, only in rule.items() for pair in only.items()]
-    return "; ".join(
-        f"{measure} {name} {_resolved(limit, numbers)}" for measure, name, limit in parts
-    )
+def _answers(row: Mapping, rules: list, records: list) -> dict[str, bool | None]:
+    """Return by name of a case: confirmed by all of its measures, refuted by one, or neither."""
+    given: dict[str, list] = {}
+    for measure, rule, limit in rules:
+        for record in (record for record in records if interval(record, measure)):
+            answer = RULES[rule](*interval(record, measure), limit)
+            given.setdefault(fill(row.get("case", ""), record), []).append(answer)
+    return {
+        case: all(yes for yes, _ in pairs) or (False if any(no for _, no in pairs) else None)
+        for case, pairs in given.items()
+    }
 
 
 def _reason(row: Mapping, verdict: str, known: bool) -> str:

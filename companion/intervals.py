@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from scipy import stats
@@ -28,3 +29,14 @@ def median_interval(values: Sequence[float]) -> tuple[float, float]:
     """Return the 95 % interval of a median, between two of the values; NaN for fewer than six."""
     found = stats.quantile_test(values, p=0.5).confidence_interval()
     return float(found.low), float(found.high)
+
+
+def excess(lower: float, delta: float = 0.9) -> list[dict]:
+    """Return by how much a measured total variation exceeds delta, and 1, which it never does.
+
+    It is that of one pair of data sets: it can refute a delta, and not confirm one.
+    """
+    promised = "1" if lower > 0.9995 else f"{lower:.3f} or more"
+    named = {"case": f"δ is {delta:g}", "excess_low": lower - delta, "excess_high": math.inf}
+    empty = f"δ may be {promised}, which promises almost nothing"
+    return [named, *[{"case": empty, "excess": 0.0}] * bool(lower >= delta)]

@@ -6,18 +6,15 @@ import math
 
 import pandas as pd
 
-from companion.claims import Claim, Table, judge, threshold, wilson
-from companion.experiments.eeg_tables import best, largest_lower_end, least_noticed, pick
-from companion.experiments.eeg_verdicts import learned
-from companion.experiments.mnist_verdicts import excess
-from companion.intervals import exact_ends
+from companion.claims import Claim, Table, judge, threshold
+from companion.experiments import eeg_tables as tables
+from companion.experiments.eeg_tables import best, pick, told
+from companion.intervals import excess
 
 RESTORED = threshold("fig7-clear", "best")  # a mean correlation above this is called restored
 FEWEST = 27  # trials behind a rate of re-identification, below which nothing is said
-QUANTISED = ("quantised", "random start", "dithered")
 WEAK = "Without defence this attack does not restore trials, so its failure says nothing."
 FEW = "Too few trials at these sizes to say."
-WHOLE = "; left- and right-hand trials of whole sessions of the paper's own subjects, covariances: "
 
 
 def verdicts(
@@ -29,52 +26,52 @@ def verdicts(
     `rates` and `straight` the tables of `eeg_identity`; `chance` is one in the number of people.
     """
     clear = pick(summary, defence="D-PSGD")
-    found = {"best_low": clear["correlation"].max(), "best_high": math.inf}
+    found = {"best_low": best(clear)["correlation_low"], "best_high": math.inf}
+    people, luck = (
+        tables.by_defence(rates, straight, chance),
+        {"chance": chance, "twice": 2 * chance},
+    )
+    starts, own = tables.strongest(summary, seen), pick(summary, defence="quantised")
     return [
         judge("fig7-clear", found, attackers=clear, missing=WEAK),
-        _hidden(summary, seen),
+        judge("fig7-quantised", starts, _calibrated(summary), attackers=own, missing=WEAK),
         _labels(summary, 1 / classes),
         _rates(summary, rates, chance),
-        _identity(rates, straight, chance),
+        judge("identity-protected", people, least=people["least"].max(), **luck),
         _margin(summary),
     ]
 
 
-def extra(budget: Table, members: Table, rates: Table, sessions: Table) -> list[Claim]:
+def extra(
+    budget: Table, members: Table, rates: Table, sessions: Table, chance: float
+) -> list[Claim]:
     """Return the rows on the accountant's count, on what the model remembers, and on alignment.
 
     Tables of `eeg_budget.run` and `.members`, `eeg_identity.run` and `.across_sessions`.
     """
     largest = budget.loc[budget.groupby("k")["exact"].idxmax()]
-    spent, iterations = excess(budget["lower"].max(), 0.99), budget["iterations"].iloc[0]
-    named = members.assign(named_low=members["low"], named_high=math.inf)
-    raw = rates[rates["defence"] == "raw"].rename(columns={"low": "recognised"})
-    raw["kind"] = raw["aligned"].map({True: "aligned", False: "plain"})
-    whole = [
-        {**row, "kind": "recentred" if row["recentred"] else "plain"} for row in _dicts(sessions)
-    ]
-    texts = {"trials": raw, "sessions": whole, "before": WHOLE if whole else ""}
+    spent, iterations = excess(budget["lower"].max()), budget["iterations"].iloc[0]
+    raw = tables.kinds(rates[rates["defence"] == "raw"], "aligned")
+    whole = tables.kinds(sessions, "recentred").assign(classifier="whole sessions, covariances")
+    luck = {"chance": chance, "twice": 2 * chance, "trials": pd.concat([raw, whole])}
+    one, aligned = 1 / members["trials"].iloc[0], told(raw[raw["aligned"]])
     return [
         judge("eeg-delta", spent, counted=largest, iterations=iterations),
-        judge("ours-eeg-members", named, chance=1 / members["trials"].iloc[0]),
-        judge("ours-eeg-alignment", raw[raw["aligned"]], **texts),
+        judge("ours-eeg-members", told(members), chance=one, twice=2 * one),
+        judge("ours-eeg-alignment", aligned, looks=len(aligned), **luck),
     ]
 
 
 def elsewhere(difference: dict, summary: Table, rates: Table, data: str) -> list[Claim]:
     """Return the row on a second data set: whether all goes there as in the first."""
     clear, ours = (best(pick(rates, defence=name)) for name in ("D-PSGD", "quantised"))
-    attacks = {name: pick(summary, defence=name) for name in ("D-PSGD", *QUANTISED)}
+    attacks = {name: pick(summary, defence=name) for name in ("D-PSGD", *tables.STARTS)}
     most = {name: table["correlation"].max() for name, table in attacks.items()}
     fall = {"fall_low": clear["low"] - ours["high"], "fall_high": clear["high"] - ours["low"]}
-    off_grid = max(most["random start"], most["dithered"])
-    found = {**learned(difference), **fall, "off_grid": off_grid}
+    off_grid = best(pd.concat([attacks["random start"], attacks["dithered"]], ignore_index=True))
+    found = {**off_grid, **tables.learned(difference), **fall}
     texts = {"most": most, "clear": clear, "ours": ours, "data": data}
     return [judge("ours-eeg-elsewhere", found, **texts, **_sized(summary, clear))]
-
-
-def _dicts(table: Table) -> list[dict]:
-    return table.to_dict("records")
 
 
 def _calibrated(summary: Table) -> bool:
@@ -88,58 +85,23 @@ def _sized(summary: Table, rate: pd.Series) -> dict:
     return {"known": known, "missing": FEW if calibrated else WEAK}
 
 
-def _hidden(summary: Table, seen: Table) -> Claim:
-    own = {name: pick(summary, defence=name).set_index("attacker") for name in QUANTISED}
-    worst = {name: part["correlation"].max() for name, part in own.items()}
-    most = best(pick(seen, defence="quantised", attacker="many models"))
-    grid = {"start": "on the grid", "most": max(worst["quantised"], most["correlation"])}
-    off = {"most": max(worst["random start"], worst["dithered"])}
-    off["start"] = "not on the grid (random psi_0, or a public dither)"
-    one, many = (own["quantised"].loc[name] for name in ("one round", "many models"))
-    texts = {"one": one, "many": many, "all": most, "worst": worst, "missing": WEAK}
-    return judge("fig7-quantised", [grid, off], _calibrated(summary), **texts)
-
-
 def _labels(summary: Table, chance: float) -> Claim:
-    found = pd.concat([pick(summary, defence=name) for name in QUANTISED])
-    hits = zip((found["label"] * found["trials"]).round(), found["trials"], strict=True)
-    ends = [(exact_ends(*pair, len(found))[0], wilson(*pair)[1]) for pair in hits]
-    found[["told_low", "told_high"]] = ends
-    return judge("eeg-labels", found, chance=chance, twice=2 * chance, missing=FEW)
+    found = pd.concat([pick(summary, defence=name) for name in tables.STARTS])
+    found = told(found.assign(hits=(found["label"] * found["trials"]).round()))
+    numbers = {"chance": chance, "twice": 2 * chance, "looks": len(found), "missing": FEW}
+    return judge("eeg-labels", found, **numbers)
 
 
 def _rates(summary: Table, rates: Table, chance: float) -> Claim:
-    own = pick(rates, defence="quantised")
-    clear, ours, looks = best(pick(rates, defence="D-PSGD")), best(own), len(own)
-    above = "" if largest_lower_end(own, looks) > chance else "not "
-    sized = _sized(summary, clear)
-    found = [{"before": clear["high"], "after": ours["low"]}] * sized["known"]
-    texts = {"clear": clear, "ours": ours, "above": above, "chance": chance, **sized}
-    return judge("reidentification-rates", found, least=least_noticed(own, chance, looks), **texts)
-
-
-def _identity(rates: Table, straight: Table, chance: float) -> Claim:
-    tables = {name: [pick(t, defence=name) for t in (rates, straight)] for name in QUANTISED}
-    every = [table for both in tables.values() for table in both]
-    looks = sum(len(table) for table in every)
-    least = max(least_noticed(table, chance, looks) for table in every)
-    lowest = {name: max(largest_lower_end(t, looks) for t in b) for name, b in tables.items()}
-    found = [{"defence": name, "told_low": low, "told_high": least} for name, low in lowest.items()]
-    painted, direct = ([best(both[part]) for both in tables.values()] for part in (0, 1))
-    told = ", ".join(name for name, low in lowest.items() if low > chance)
-    numbers = {"chance": chance, "looks": looks, "least": least, "told": told}
-    return judge("identity-protected", found, painted=painted, direct=direct, **numbers)
+    clear, ours = (best(pick(rates, defence=name)) for name in ("D-PSGD", "quantised"))
+    texts = {"clear": clear, "ours": ours, "chance": chance, **_sized(summary, clear)}
+    found = tables.before_and_after(rates) if texts["known"] else []
+    return judge("reidentification-rates", found, **texts)
 
 
 def _margin(summary: Table) -> Claim:
     rows = pick(summary, defence="quantised", attacker="many models", factor=None)
     rows = rows.sort_values("factor")
-    smaller = rows[rows["factor"] < 1.0]
-    tenth = smaller.iloc[-1] if len(smaller) else rows.iloc[-1]
-    broken = rows[rows["correlation"] >= RESTORED]["factor"]
-    none = "none of the steps tried"
-    reached = f"{broken.max():g} of the paper's d_0" if len(broken) else none
+    tenth = (rows[rows["factor"] < 1.0] if (rows["factor"] < 1.0).any() else rows).iloc[-1]
     one = pick(summary, defence="D-PSGD", attacker="one round")["correlation"].iloc[0]
-    found = {"left": tenth["correlation"], "factor": tenth["factor"]}
-    texts = {"steps": rows, "reached": reached, "one": one}
-    return judge("ours-eeg-margin", found, _calibrated(summary), **texts)
+    return judge("ours-eeg-margin", tenth, _calibrated(summary), steps=rows, one=one)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import math
+
 import pandas as pd
 
-from companion.claims import Claim, Table, judge, threshold, wilson
+from companion.claims import Claim, Table, judge, threshold
 from companion.experiments.mnist_attacks import THRESHOLDS, rates
-from companion.experiments.mnist_tables import breaking_scale, breaking_words
+from companion.experiments.mnist_tables import breaking_scale, breaking_words, by_moment, recovered
 from companion.experiments.mnist_tables import qualities as qualities
 from companion.experiments.mnist_tables import share as share
 
 PUBLISHED_RATE = 0.88  # of images below a mean square error of 1e-2 by the authors' code: 35 of 40
-EFFECTIVE = threshold(
-    "attack-on-d-psgd", "recovered"
-)  # the share that an effective attack recovers
+EFFECTIVE = threshold("attack-on-d-psgd", "recovered")  # the share an effective attack recovers
 BY = ["victim", "sender", "scale", "rounds"]
 VICTIMS = ("CNN", "LeNet")
 
@@ -24,7 +24,7 @@ def verdicts(calibration: Table, attacked: Table, later: Table, label_rates: Tab
     cnn, lenet = (_row(table, victim, "D-PSGD", 0.0, 1) for victim in VICTIMS)
     return [
         _calibrated(calibration),
-        judge("attack-on-d-psgd", cnn, cnn=cnn, lenet=lenet),
+        judge("attack-on-d-psgd", {**cnn, "recovered_high": math.inf}, cnn=cnn, lenet=lenet),
         _fails("attack-on-algorithm-1", table, 1),
         _fails("attack-many-rounds", table, most),
         _later(table, rates(later, ["scale", "t"]), most),
@@ -35,17 +35,11 @@ def verdicts(calibration: Table, attacked: Table, later: Table, label_rates: Tab
 
 
 def _calibrated(calibration: Table) -> Claim:
-    found = [_recovered(calibration, method) for method in ("published", "line search")]
+    found = [recovered(calibration, method) for method in ("published", "line search")]
     own = calibration[calibration["method"] == "published"]
     below = [{"limit": limit, "share": (own["mse"] < limit).mean()} for limit in THRESHOLDS]
     numbers = {"own": found[0], "careful": found[1], "images": len(own), "reached": below}
     return judge("idlg-calibration", found, means=own[["right", "diverged"]].mean(), **numbers)
-
-
-def _recovered(calibration: Table, method: str) -> dict:
-    hits = calibration[calibration["method"] == method]["mse"] < THRESHOLDS[0]
-    low, high = wilson(int(hits.sum()), len(hits))
-    return {"method": method, "rate": hits.mean(), "rate_low": low, "rate_high": high}
 
 
 def _row(table: Table, victim: str, sender: str, scale: float, rounds: int) -> pd.Series:
@@ -61,12 +55,8 @@ def _fails(key: str, table: Table, rounds: int) -> Claim:
 
 def _later(table: Table, moments: Table, most: int) -> Claim:
     one, many = (_row(table, "CNN", "quantised", 1.0, rounds)["error"] for rounds in (1, most))
-    wide = moments.pivot(index="t", columns="scale", values="recovered").rename(
-        columns={0.0: "clear", 1.0: "quantised"}
-    )
-    errors = moments[moments["scale"] == 1.0].set_index("t")["error"]
     found, numbers = {"ratio": many / one}, {"most": most, "one": one, "many": many}
-    return judge("attack-later", found, moments=wide.assign(error=errors).reset_index(), **numbers)
+    return judge("attack-later", found, moments=by_moment(moments), **numbers)
 
 
 def _irreversible(table: Table, most: int) -> Claim:
@@ -79,6 +69,5 @@ def _irreversible(table: Table, most: int) -> Claim:
 
 
 def _labels(key: str, table: Table, senders: list[str]) -> Claim:
-    ends = {"first": int(table["rounds"].min()), "most": int(table["rounds"].max())}
-    own = table[(table["rule"] == "row sums") & table["rounds"].isin(ends.values())]
-    return judge(key, own[own["sender"].isin(senders)], **ends)
+    own = table[(table["rule"] == "row sums") & table["sender"].isin(senders)]
+    return judge(key, own[own["rounds"].isin([own["rounds"].min(), own["rounds"].max()])])

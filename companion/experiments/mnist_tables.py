@@ -6,8 +6,9 @@ import math
 
 import pandas as pd
 
-from companion.claims import BROKEN
+from companion.claims import BROKEN, wilson
 from companion.experiments import mnist
+from companion.experiments.mnist_attacks import THRESHOLDS
 
 
 def broken(ablation: pd.DataFrame) -> list[str]:
@@ -105,3 +106,18 @@ def _median(row: pd.Series | dict, name: str, digits: str) -> str:
     return f"{row[name]:{digits}}" + (
         f" ({low:{digits}} to {high:{digits}})" if low == low else ""
     )  # few have none
+
+
+def recovered(calibration: pd.DataFrame, method: str) -> dict:
+    """Return the share of images that a method recovers, with its interval."""
+    hits = calibration[calibration["method"] == method]["mse"] < THRESHOLDS[0]
+    low, high = wilson(int(hits.sum()), len(hits))
+    return {"method": method, "rate": hits.mean(), "rate_low": low, "rate_high": high}
+
+
+def by_moment(moments: pd.DataFrame) -> pd.DataFrame:
+    """Return by iteration the shares recovered, quantised and in the clear, and the error."""
+    wide = moments.pivot(index="t", columns="scale", values="recovered")
+    errors = moments[moments["scale"] == 1.0].set_index("t")["error"]
+    named = wide.rename(columns={0.0: "clear", 1.0: "quantised"})
+    return named.assign(error=errors).reset_index()

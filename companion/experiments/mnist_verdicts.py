@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from companion.claims import Claim, Table, judge
@@ -11,6 +9,7 @@ from companion.experiments import mnist
 from companion.experiments.mnist_tables import against_whole_history as against_whole_history
 from companion.experiments.mnist_tables import broken, difference_words
 from companion.experiments.mnist_tables import plain as plain
+from companion.intervals import excess
 
 CHANCE = 0.1  # ten digits
 
@@ -23,19 +22,8 @@ def verdicts(
     if len(ablation):
         rows.append(_open_choices(params, ablation))
     at_paper = budgets[(budgets["scale"] == 1.0)].dropna(subset=["paper"]).sort_values("samples")
-    found = excess(at_paper["lower"].iloc[-1], 0.9) if len(at_paper) else []
+    found = excess(at_paper["lower"].iloc[-1]) if len(at_paper) else []
     return [*rows, judge("network-budget", found, measured=at_paper[-1:].assign(T=T))]
-
-
-def excess(lower: float, delta: float) -> list[dict]:
-    """Return by how much a measured total variation exceeds delta, and 1, which it never does.
-
-    It is that of one pair of data sets: it can refute a delta, and not confirm one.
-    """
-    promised = "1" if lower > 0.9995 else f"{lower:.3f} or more"
-    named = {"case": f"δ is {delta:g}", "excess_low": lower - delta, "excess_high": math.inf}
-    empty = f"δ may be {promised}, which promises almost nothing"
-    return [named, *[{"case": empty, "excess": 0.0}] * bool(lower >= delta)]
 
 
 def _comparable(difference: dict, ends: Table, ablation: Table) -> Claim:

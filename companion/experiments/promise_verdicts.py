@@ -12,7 +12,8 @@ def verdicts(frontier: Table, audits: Table, params: Params, dim: int) -> list[C
     targets = frontier.groupby("target", sort=False)
     costs = [_cost(of_target, params.promise_warm_up, dim) for _, of_target in targets]
     last = frontier[frontier["t"] == frontier["t"].max()]
-    return [*costs, _without_dither(last), _unbroken(last.merge(audits, on="target"), params)]
+    bare = judge("ours-without-dither", last, least=last.min(numeric_only=True))
+    return [*costs, bare, _unbroken(last.merge(audits, on="target"), params)]
 
 
 def _cost(of_target: Table, warm_up: int, dim: int) -> Claim:
@@ -21,11 +22,6 @@ def _cost(of_target: Table, warm_up: int, dim: int) -> Claim:
     coins = precision_term(int(last["t"]), dim)
     numbers = {"target": last["target"], "last": last, "warm_up": warm_up, "coins": coins}
     return judge("ours-certified", found, **numbers)
-
-
-def _without_dither(last: Table) -> Claim:
-    least = last[["without_dither", "sum_without_dither"]].min()
-    return judge("ours-without-dither", last, least=least)
 
 
 def _unbroken(both: Table, params: Params) -> Claim:

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from companion.claims import judge
 from companion.data import mushrooms
 from companion.experiments import budget, budget_bounds, budget_cases, budget_tables, budget_verdicts
 from companion.experiments.params import ParameterError
@@ -175,7 +176,8 @@ def test_verdicts_follow_the_numbers():
     arrivals = pd.DataFrame(rows, columns=["normalise", "d_0", "asked_k", "paper"])
 
     def valid(summary, arrivals):
-        return budget_verdicts._valid_range(summary, arrivals, "none")
+        cases, own = budget_tables.valid_range(summary, arrivals, "none")
+        return judge("figure-3-valid-range", cases, own=own)
 
     assert valid(summary, arrivals).sentence == "holds"
     beyond = summary.assign(low=2.0, high=3.0)
@@ -205,7 +207,8 @@ def test_both_at_once_is_refuted_by_lower_bounds_only(accuracy, delta, certified
     tried = pd.DataFrame({**step, "arrival": ["first"], "d_0": [2.0], "delta": [delta], "accuracy": [accuracy]})
     ends = {"unquantised": [0.9], "zeros": [1.0], "target": [0.5], "iterations": [300]}
     kept = pd.DataFrame({**step, **ends, "d_0": [1e4], "accuracy": [certified_accuracy]})
-    assert budget_verdicts._infinite_and_accurate(tried, kept, error=0.03).verdict == verdict
+    found = budget_tables.both_at_once(tried, kept, error=0.03)
+    assert budget_verdicts._infinite_and_accurate(found).verdict == verdict
 
 
 WRONG = {

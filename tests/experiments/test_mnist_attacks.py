@@ -227,6 +227,7 @@ def test_verdicts_turn_when_the_numbers_do():
     weak = attacked().assign(mse=0.5)  # the attack fails without any defence
     by_key = {c.key: c for c in mnist_attack_verdicts.verdicts(calibrated(), weak, during(), read_out())}
     assert by_key["attack-on-algorithm-1"].verdict == by_key["attack-many-rounds"].verdict == "cannot be checked"
+    assert by_key["attack-on-d-psgd"].verdict == "cannot be checked", "an attack that fails refutes nothing"
 
 
 def test_breaking_scales():
