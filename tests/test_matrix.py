@@ -67,11 +67,12 @@ def test_instructions_are_read_from_the_systems_description(tmp_path):
 
 @pytest.mark.skipif("sse" not in processors.playable(), reason="this processor cannot play another")
 def test_a_played_processor_computes_with_other_instructions(tmp_path):
-    """torch says which instructions it uses; numba which processor it compiles for."""
-    code = "import torch, numba; print(torch.backends.cpu.get_cpu_capability(), numba.config.CPU_NAME)"
+    """torch and numpy say which instructions they use; numba which processor it compiles for."""
+    code = "import torch, numba, numpy; found = numpy.show_config(mode='dicts')['SIMD Extensions'].get('found')\n"
+    code += "print(torch.backends.cpu.get_cpu_capability(), numba.config.CPU_NAME, found)"
     variables = {**os.environ, **processors.variables("sse", tmp_path)}
     said = subprocess.run([sys.executable, "-c", code], env=variables, capture_output=True, text=True, check=True)
-    assert said.stdout.split() == ["DEFAULT", "generic"]
+    assert said.stdout.split() == ["DEFAULT", "generic", "None"]
 
 
 def test_the_commands_of_both_parts_are_understood():

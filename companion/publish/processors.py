@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+
 NATIVE = "native"
 VARIABLES = {
     NATIVE: {},
@@ -34,9 +36,9 @@ VARIABLES = {
     "compatible": {
         "MKL_CBWR": "COMPATIBLE",
         "OPENBLAS_CORETYPE": "Prescott",
-        "NPY_DISABLE_CPU_FEATURES": "AVX2,FMA3",
     },
 }
+NUMPY_KEEPS = {"sse": (), "compatible": (), "avx2": ("X86_V3", "AVX2", "FMA3")}  # of what it finds
 NEEDED = {"sse": "sse4_2", "avx2": "avx2", "avx512": "avx512f", "compatible": "sse4_2"}  # as Linux names instructions
 
 
@@ -66,4 +68,8 @@ def playable() -> list[str]:
 
 def variables(name: str, cache: Path) -> dict[str, str]:
     """Return the environment that plays a processor; numba's compiled code is kept apart from the others'."""
-    return {**VARIABLES[name], "NUMBA_CACHE_DIR": str(cache / "numba" / name)}
+    chosen = {**VARIABLES[name], "NUMBA_CACHE_DIR": str(cache / "numba" / name)}
+    if name in NUMPY_KEEPS:  # numpy only warns of names that it does not know, so it is asked for its own
+        found = np.show_config(mode="dicts").get("SIMD Extensions", {}).get("found", [])
+        chosen["NPY_DISABLE_CPU_FEATURES"] = " ".join(set(found) - set(NUMPY_KEEPS[name]))
+    return chosen
