@@ -28,6 +28,7 @@ from companion.publish.report import (
 )
 
 ROOT = Path(environment.ROOT)
+BEGIN, END = (mark.format("headlines") for mark in markdown.MARKS)
 FIGURES = ROOT / "figures"
 WRITTEN = sorted(
     [
@@ -118,7 +119,7 @@ def house(tmp_path):
     nbformat.write(nbformat.v4.new_notebook(cells=cells), folder / "notebooks" / "01_good.ipynb")
     entry = provenance.record(ROOT, profile="paper", seed=3, seconds=754.2, shards=12, reused=5)
     provenance.keep(folder, "01_good", entry)
-    (tmp_path / "README.md").write_text(f"Before\n{markdown.BEGIN}stale\n{markdown.END}\nAfter\n")
+    (tmp_path / "README.md").write_text(f"Before\n{BEGIN}stale\n{END}\nAfter\n")
     return tmp_path
 
 
@@ -230,7 +231,7 @@ def test_a_verdict_on_stand_in_data_says_so(house):
         text = (house / "figures" / name).read_text(encoding="utf-8")
         assert text.count(", on stand-in data (Made up)") == 5
     readme = markdown.refresh(
-        f"{markdown.BEGIN}{markdown.END}", gather.gather(house / "figures", house)
+        f"{BEGIN}{END}", gather.gather(house / "figures", house)
     )
     assert readme.count("\n") == 3
 
@@ -268,7 +269,7 @@ def test_readme_headlines_are_renewed_and_the_rest_is_kept(house, monkeypatch):
     report.build(house / "figures", house)
     text = (house / "README.md").read_text(encoding="utf-8")
     assert text.startswith("Before\n") and text.endswith("\nAfter\n") and "stale" not in text
-    table = text.partition(markdown.BEGIN)[2].partition(markdown.END)[0].splitlines()
+    table = text.partition(BEGIN)[2].partition(END)[0].splitlines()
     assert [line.split(" | ")[2] for line in table[2:]] == [
         "**holds if the moon is full, on stand-in data (Made up)** |",
         "**holds, on stand-in data (Made up)** |",

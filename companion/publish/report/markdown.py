@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import textwrap
 
 from companion.claims import Claim
 from companion.publish.report import markup, page
+from companion.publish.report.answer import answer
 from companion.publish.report.gather import Found
 
 HEADLINES = (  # the verdicts that the README shows; all others are in the report
@@ -17,7 +19,7 @@ HEADLINES = (  # the verdicts that the README shows; all others are in the repor
     "reidentification-rates",
     "ours-certified-0.1",
 )
-BEGIN, END = "<!-- headlines: written by make report -->\n", "<!-- end of headlines -->"
+MARKS = "<!-- {0}: written by make report -->\n", "<!-- end of {0} -->"
 
 
 def render(found: Found) -> str:
@@ -27,11 +29,19 @@ def render(found: Found) -> str:
 
 
 def refresh(readme: str, found: Found) -> str:
-    """Return the README with its headline verdicts renewed, where it has a place for them."""
-    before, mark, rest = readme.partition(BEGIN)
-    if not mark or END not in rest:
-        return readme
-    return f"{before}{mark}{headlines(found)}\n{END}{rest.partition(END)[2]}"
+    """Return the README with its answers and headline verdicts renewed, where it has a place."""
+    for name, text in {"answer": answers(found), "headlines": headlines(found)}.items():
+        begin, end = (mark.format(name) for mark in MARKS)
+        before, mark, rest = readme.partition(begin)
+        if mark and end in rest:
+            readme = f"{before}{mark}{text}\n{end}{rest.partition(end)[2]}"
+    return readme
+
+
+def answers(found: Found) -> str:
+    """Return the answer in five sentences, as a list."""
+    parts = (f"- **{question} {opening}**: {rest}" for question, opening, rest in answer(found))
+    return "\n".join(textwrap.fill(part, 100, subsequent_indent="  ") for part in parts)
 
 
 def headlines(found: Found) -> str:
