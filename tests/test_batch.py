@@ -116,7 +116,7 @@ def test_a_cell_that_hangs_is_stopped_and_what_came_before_it_kept(house, capsys
     assert kept.cells[-2].outputs[0]["text"] == "before\n"
 
 
-def test_progress_bars_are_counted_and_left_out(house):
+def test_progress_bars_are_counted_and_left_out(house, capsys):
     bars = [
         "Fig. 2:  40%|████      | 4/10 [00:00<?, ?shard/s]",
         "runs:   0%|          | 0/3 [00:00<?, ?shard/s]",
@@ -128,6 +128,7 @@ def test_progress_bars_are_counted_and_left_out(house):
     assert batch.run("smoke", number="01", output=house / "out") == 0
     record = provenance.load(house / "out")["01_good"]
     assert (record["shards"], record["reused"]) == (13, 4)
+    assert "01_good: 4 of 13 shards were finished before\n" in capsys.readouterr().out
     outputs = [cell.outputs for cell in nbformat.read(house / "out" / "notebooks" / "01_good.ipynb", 4).cells]
     assert [output["text"] for shown in outputs for output in shown] == ["kept\n"]
 

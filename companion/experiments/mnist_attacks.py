@@ -25,9 +25,10 @@ from companion import runs
 from companion.attacks import labels, similarity
 from companion.claims import median_interval, wilson
 from companion.data import mnist
-from companion.experiments.mnist_attack_shards import MODULES, SAMPLES, attack, attack_later, calibrate, read_labels
+from companion.experiments.mnist_attack_shards import SAMPLES, attack, attack_later, calibrate, read_labels
 from companion.experiments.params import AGENTS, AgentParams, Count, NotNegative, ParameterError, Positive, history_bytes
 from companion.problems import parameters
+from companion.problems.cnn import CNN
 
 Images = Annotated[int, Field(ge=5, multiple_of=5)]
 METHODS = ("published", "line search")
@@ -62,7 +63,7 @@ class Params(AgentParams):
     def memory(self) -> tuple[str, int]:
         """Return the size of the messages that the patient attacker keeps, or of the longest training's history."""
         rounds = max(self.attack_rounds, *self.label_rounds, 0)
-        heard = AGENTS * rounds * parameters.layout(parameters.make(MODULES["CNN"])).dim * 2 * 8
+        heard = AGENTS * rounds * parameters.layout(parameters.make(CNN)).dim * 2 * 8
         trained = history_bytes(1, max(self.moments, default=0) + 1, SAMPLES)
         of = (f"attack_rounds = {self.attack_rounds} with label_rounds = {list(self.label_rounds)}", heard)
         return max(of, (f"moments = {list(self.moments)}", trained), key=lambda pair: pair[1])

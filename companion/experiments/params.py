@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import difflib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -61,9 +61,8 @@ class Params(BaseModel):
         for name, value in self:
             if isinstance(value, tuple) and len(set(value)) < len(value):
                 raise ParameterError(f"{name} = {checks.shown(list(value))} must be all different")
-            for place, entry in [(name, value)] if isinstance(value, int) else _entries(name, value):
-                if name != "seed" and isinstance(entry, int) and entry > LARGEST_SIZE:
-                    raise ParameterError(f"{place} = {entry} is wrong: it must not exceed {LARGEST_SIZE}")
+            if name != "seed":
+                _require_size(name, value)
 
     @classmethod
     def take(cls, names: Mapping[str, Any]) -> Self:
@@ -127,8 +126,13 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f": did you mean {near[0]}?" if near else ""
 
 
-def _entries(name: str, value) -> Iterator[tuple[str, Any]]:
-    return ((f"{name}[{place}]", entry) for place, entry in enumerate(value if isinstance(value, tuple) else ()))
+def _require_size(name: str, value) -> None:
+    """Refuse a whole number, or one in a list, that is larger than anything counted can be."""
+    if isinstance(value, tuple):
+        for place, entry in enumerate(value):
+            _require_size(f"{name}[{place}]", entry)
+    elif isinstance(value, int) and value > LARGEST_SIZE:
+        raise ParameterError(f"{name} = {value} is wrong: it must not exceed {LARGEST_SIZE}")
 
 
 def _is_value(name: str, value) -> bool:

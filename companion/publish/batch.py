@@ -221,6 +221,8 @@ def _execute(path: Path, values: dict, output: Path) -> Outcome:
             )
         outcome.shards, outcome.reused = _publish(working, output / "notebooks" / path.name)
         outcome.seconds = time.monotonic() - start
+        if outcome.reused:
+            print(f"{path.stem}: {outcome.reused} of {outcome.shards} shards were finished before", flush=True)
         _keep_record(path, values, outcome, output)
     except KeyboardInterrupt:
         working.unlink(missing_ok=True)
