@@ -4,6 +4,7 @@ PROFILE ?= default
 NB ?=
 SEED ?=
 UPDATE ?=
+OUT ?=
 ROWS ?=
 PARTS ?=
 RUN := $(if $(filter Windows_NT,$(OS)),.venv/Scripts/python,.venv/bin/python) -m companion
@@ -12,7 +13,7 @@ RUN := $(if $(filter Windows_NT,$(OS)),.venv/Scripts/python,.venv/bin/python) -m
 .DEFAULT_GOAL := help
 
 help:
-	@echo 'make figures   execute all notebooks and write figures/   [PROFILE=smoke|default|evening|paper] [NB=01] [SEED=0]'
+	@echo 'make figures   execute all notebooks and write figures/   [PROFILE=smoke|default|evening|paper] [NB=01] [SEED=0] [OUT=folder]'
 	@echo 'make test      run the whole test suite'
 	@echo 'make test-matrix  the sensitive tests and verify as other machines run them; other Pythons   [ROWS="sse busy"] [PARTS=tests]'
 	@echo 'make report    write figures/report.html and the tables of the README from what is in figures/'
@@ -28,7 +29,7 @@ setup:
 	@"$(PYTHON)" companion/publish/environment.py
 
 figures: setup
-	@$(RUN) figures --profile '$(PROFILE)' $(if $(NB),--nb '$(NB)') $(if $(SEED),--seed '$(SEED)')
+	@$(RUN) figures --profile '$(PROFILE)' $(if $(NB),--nb '$(NB)') $(if $(SEED),--seed '$(SEED)') $(if $(OUT),--output '$(OUT)')
 
 report: setup
 	@$(RUN) report

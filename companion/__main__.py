@@ -19,6 +19,8 @@ KEPT = {
     "report": f"every page is the old one or the new one, whole; {AGAIN}",
     "verify": f"it computes everything anew, so nothing is kept; {AGAIN}",
     "test": f"nothing needs to be kept; {AGAIN}",
+    "matrix": f"the logs are kept in data/cache/matrix; {AGAIN}",
+    "site": f"site/ may hold a part of the pages; {AGAIN}",
     "lab": "what was saved in notebooks/ is kept; the same command opens it again",
     "data": "downloads that were finished are kept in data/cache; the same command fetches the others",
     "bench": f"nothing is kept; {AGAIN}",
