@@ -17,22 +17,23 @@ import math
 import string
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any, TypeAlias
 
 import pandas as pd
 import yaml
 
 from companion import files
 from companion.data.store import Provenance
-from companion.intervals import median_interval as median_interval
-from companion.intervals import wilson as wilson
+from companion.intervals import median_interval, wilson  # noqa: F401
 
-Table = pd.DataFrame
-Found = Table | pd.Series | Mapping | Sequence[Mapping]
+Table: TypeAlias = pd.DataFrame
+Found: TypeAlias = Table | pd.Series | Mapping | Sequence[Mapping]
+Numbers = dict[str, Any]  # what texts and thresholds can name
 VERDICTS = ("holds", "holds if", "does not hold", "cannot be checked")
 SOURCE = Path(__file__).parents[1] / "notebooks" / "claims.yaml"
 BROKEN = 0.1  # a choice, tried once or twice, that costs more than ten points breaks training
 PLAIN = ("where", "words", "notebook", "figure", "ours_to_prove")  # what no number changes
-RULES: dict[str, Callable[[float, float, float | list], tuple[bool, bool]]] = {
+RULES: dict[str, Callable[[float, float, Any], tuple[bool, bool]]] = {
     # (low, high, threshold) -> (confirmed, refuted); an end that is NaN gives neither
     "at_most": lambda low, high, most: (high <= most, low > most),
     "at_least": lambda low, high, least: (low >= least, high < least),
@@ -84,7 +85,7 @@ class Claim:
 class _Words(string.Formatter):
     """Fills templates; a format that ends in p shows hundredths, as in {mean:+.2p} points."""
 
-    def format_field(self, value: object, spec: str) -> str:
+    def format_field(self, value: Any, spec: str) -> str:
         if spec.endswith("p"):
             return super().format_field(100 * value, f"{spec[:-1]}f")
         return super().format_field(value, spec)
@@ -97,14 +98,14 @@ def rows() -> dict[str, dict]:
     return {key: {**row, "notebook": name} for name, own in notebooks for key, row in own.items()}
 
 
-def threshold(key: str, measure: str) -> float | list:
+def threshold(key: str, measure: str) -> Any:
     """Return the threshold of a claim's rule for one measure."""
     (value,) = rows()[key]["rule"][measure].values()
     return value
 
 
 def judge(
-    key: str, found: Found, known: bool = True, exceptions: Sequence[str] = (), **numbers: object
+    key: str, found: Found, known: bool = True, exceptions: Sequence[str] = (), **numbers: Any
 ) -> Claim:
     """Return the row of a claim: its rule applied to what was found, its texts filled in.
 
@@ -150,7 +151,7 @@ def on(provenance: Provenance, claims: Iterable[Claim]) -> list[Claim]:
 
 
 def _standing_in(claim: Claim, kind: str, about: str | None) -> Claim:
-    changes = {"data": "" if about == "mathematics" else kind}
+    changes: Numbers = {"data": "" if about == "mathematics" else kind}
     if about == "people" and kind == "synthetic":
         start = f"Made-up recordings say nothing about people. On them: {claim.sentence}."
         changes |= {
@@ -186,8 +187,8 @@ def interval(record: Mapping, measure: str) -> tuple[float, float] | None:
     """Return the ends of a measure in a record, NaN where there is no number; None without it."""
     for names in ((f"{measure}_low", f"{measure}_high"), (measure, measure), ("low", "high")):
         if names[0] in record:
-            values = [record[name] for name in names]
-            return tuple(math.nan if value is None else float(value) for value in values)
+            low, high = (math.nan if record[name] is None else record[name] for name in names)
+            return float(low), float(high)
     return None
 
 
@@ -197,13 +198,13 @@ def _records(found: Found) -> list[Mapping]:
     return [dict(found)] if isinstance(found, Mapping | pd.Series) else [dict(one) for one in found]
 
 
-def _rules(rule: Mapping, numbers: Mapping) -> list[tuple[str, str, float | list]]:
+def _rules(rule: Mapping, numbers: Mapping) -> list[tuple[str, str, Any]]:
     """Return (measure, rule, threshold), names in thresholds replaced by their numbers."""
     every = [(measure, *pair) for measure, only in rule.items() for pair in only.items()]
     return [(measure, name, _resolved(limit, numbers)) for measure, name, limit in every]
 
 
-def _resolved(limit: object, numbers: Mapping) -> float | list:
+def _resolved(limit: Any, numbers: Mapping) -> Any:
     if isinstance(limit, list):
         return [_resolved(end, numbers) for end in limit]
     return numbers[limit] if isinstance(limit, str) else limit
@@ -213,9 +214,10 @@ def _answers(row: Mapping, rules: list, records: list) -> dict[str, bool | None]
     """Return by name of a case: confirmed by all of its measures, refuted by one, or neither."""
     given: dict[str, list] = {}
     for measure, rule, limit in rules:
-        for record in (record for record in records if interval(record, measure)):
-            answer = RULES[rule](*interval(record, measure), limit)
-            given.setdefault(fill(row.get("case", ""), record), []).append(answer)
+        for record in records:
+            if ends := interval(record, measure):
+                answers = given.setdefault(fill(row.get("case", ""), record), [])
+                answers.append(RULES[rule](*ends, limit))
     return {
         case: all(yes for yes, _ in pairs) or (False if any(no for _, no in pairs) else None)
         for case, pairs in given.items()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from companion.claims import Claim, Table, judge, threshold
+from companion.claims import Claim, Numbers, Table, judge, threshold
 from companion.experiments import budget_tables as tables
 from companion.experiments.budget_bits import FLOAT_BITS
 from companion.experiments.budget_bounds import EARLY, LATE, LATEST
@@ -65,7 +65,7 @@ def _fifty_steps(summary: Table, used: Table) -> Claim:
     late = {t: tables.span(1 - used[used["t"] == t]["share"]) for t in (EARLY, LATE, LATEST)}
     after = ", ".join(f"{share} comes after t = {t}" for t, share in late.items())
     spent = {arrival: tables.span(table["share"]) for arrival, table in shares.items()}
-    numbers = {"early": EARLY, "last": int(summary["t"].max()), "after": after, **spent}
+    numbers: Numbers = {"early": EARLY, "last": int(summary["t"].max()), "after": after, **spent}
     return judge("figure-3-fifty-steps", tables.named(found), **numbers)
 
 

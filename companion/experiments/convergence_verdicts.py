@@ -6,8 +6,7 @@ import pandas as pd
 
 from companion.claims import Claim, Table, judge
 from companion.experiments import rates
-from companion.experiments.convergence_tables import growth_without_u
-from companion.experiments.convergence_tables import largest_margin as largest_margin
+from companion.experiments.convergence_tables import growth_without_u, largest_margin  # noqa: F401
 
 
 def verdicts(

@@ -6,7 +6,7 @@ import math
 
 import pandas as pd
 
-from companion.claims import Claim, Table, judge, threshold
+from companion.claims import Claim, Numbers, Table, judge, threshold
 from companion.experiments import eeg_tables as tables
 from companion.experiments.eeg_tables import best, pick, told
 from companion.intervals import excess
@@ -27,17 +27,15 @@ def verdicts(
     """
     clear = pick(summary, defence="D-PSGD")
     found = {"best_low": best(clear)["correlation_low"], "best_high": math.inf}
-    people, luck = (
-        tables.by_defence(rates, straight, chance),
-        {"chance": chance, "twice": 2 * chance},
-    )
+    people = tables.by_defence(rates, straight, chance)
+    luck: Numbers = {"chance": chance, "twice": 2 * chance, "least": people["least"].max()}
     starts, own = tables.strongest(summary, seen), pick(summary, defence="quantised")
     return [
         judge("fig7-clear", found, attackers=clear, missing=WEAK),
         judge("fig7-quantised", starts, _calibrated(summary), attackers=own, missing=WEAK),
         _labels(summary, 1 / classes),
         _rates(summary, rates, chance),
-        judge("identity-protected", people, least=people["least"].max(), **luck),
+        judge("identity-protected", people, **luck),
         _margin(summary),
     ]
 
@@ -88,7 +86,7 @@ def _sized(summary: Table, rate: pd.Series) -> dict:
 def _labels(summary: Table, chance: float) -> Claim:
     found = pd.concat([pick(summary, defence=name) for name in tables.STARTS])
     found = told(found.assign(hits=(found["label"] * found["trials"]).round()))
-    numbers = {"chance": chance, "twice": 2 * chance, "looks": len(found), "missing": FEW}
+    numbers: Numbers = {"chance": chance, "twice": 2 * chance, "looks": len(found), "missing": FEW}
     return judge("eeg-labels", found, **numbers)
 
 

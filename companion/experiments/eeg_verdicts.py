@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from companion.claims import Claim, Table, judge
+from companion.claims import Claim, Numbers, Table, judge
 from companion.experiments.eeg_tables import broken, learned
 from companion.intervals import exact_ends
 
@@ -20,7 +20,12 @@ def verdicts(
     above = int((people["quantised"] > 1 / classes).sum())
     low, high = exact_ends(above, len(people))
     central = f", {mean['centralised']:.1f} % centralised" if "centralised" in people else ""
-    numbers = {"above": above, "people": len(people), "chance": 100 / classes, "central": central}
+    numbers: Numbers = {
+        "above": above,
+        "people": len(people),
+        "chance": 100 / classes,
+        "central": central,
+    }
     close = {**learned(difference), "weight": weight, "folds": difference["folds"]}
     return [
         judge("figure-6", close, exceptions=broken(ablation), mean=mean, data=data),

@@ -6,7 +6,7 @@ import math
 
 import pandas as pd
 
-from companion.claims import Claim, Table, judge, threshold
+from companion.claims import Claim, Numbers, Table, judge, threshold
 from companion.experiments.mnist_attacks import THRESHOLDS, rates
 from companion.experiments.mnist_tables import breaking_scale, breaking_words, by_moment, recovered
 from companion.experiments.mnist_tables import qualities as qualities
@@ -38,7 +38,7 @@ def _calibrated(calibration: Table) -> Claim:
     found = [recovered(calibration, method) for method in ("published", "line search")]
     own = calibration[calibration["method"] == "published"]
     below = [{"limit": limit, "share": (own["mse"] < limit).mean()} for limit in THRESHOLDS]
-    numbers = {"own": found[0], "careful": found[1], "images": len(own), "reached": below}
+    numbers: Numbers = {"own": found[0], "careful": found[1], "images": len(own), "reached": below}
     return judge("idlg-calibration", found, means=own[["right", "diverged"]].mean(), **numbers)
 
 

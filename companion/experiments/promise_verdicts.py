@@ -9,8 +9,8 @@ from ldp_core.accountant import precision_term
 
 def verdicts(frontier: Table, audits: Table, params: Params, dim: int) -> list[Claim]:
     """Return one row a target, one on the dither, and one that says that no attack broke any."""
-    targets = frontier.groupby("target", sort=False)
-    costs = [_cost(of_target, params.promise_warm_up, dim) for _, of_target in targets]
+    by_target, warm_up = frontier.groupby("target", sort=False), params.promise_warm_up
+    costs = [_cost(of_target, warm_up, dim) for _, of_target in by_target]
     last = frontier[frontier["t"] == frontier["t"].max()]
     bare = judge("ours-without-dither", last, least=last.min(numeric_only=True))
     return [*costs, bare, _unbroken(last.merge(audits, on="target"), params)]
