@@ -197,7 +197,10 @@ def _multiply(signals, filters, product):
 )  # fmt: skip
 @_fast
 def _multiply_back(gradient, signals, filters, twice, of_signals, of_filters):
-    """Set the derivatives by both factors of `_multiply`: gradient times the other one's conjugate."""
+    """Set the derivatives by both factors of `_multiply`: gradient times the other one's conjugate.
+
+    The sums are copied number by number: to assign them as an array takes numba four seconds more to compile.
+    """
     total = np.empty_like(filters[0])
     for f in range(signals.shape[0]):
         total[:] = 0
@@ -209,7 +212,8 @@ def _multiply_back(gradient, signals, filters, twice, of_signals, of_filters):
                 of_signals[f, b, k, 1] = gy * re - gx * im
                 total[k, 0] += gx * x + gy * y
                 total[k, 1] += gy * x - gx * y
-        of_filters[f] = total
+        for k in range(len(total)):
+            of_filters[f, k, 0], of_filters[f, k, 1] = total[k, 0], total[k, 1]
 
 
 @layout(z="filters trials >=samples", shares="trials", samples=int)
