@@ -10,7 +10,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from companion.problems import neural, parameters
-from companion.problems.cnn import CNN, TrainingCNN
+from companion.problems.cnn import CNN
 from ldp_core.randomness import Purpose, generator
 
 SEED = 0
@@ -26,8 +26,6 @@ def main(quick: bool = False) -> dict[str, float]:
     sweep = [(chunk, memory_format, workers) for chunk, memory_format in itertools.product(chunks, neural.MEMORY_FORMATS)]
     alone = (neural.CHUNK, neural.MEMORY_FORMAT, 1)
     calls = {setting: _call(oracle, theta, *setting) for setting in {*sweep, alone}}
-    plain = neural.FullHistory(CNN, oracle.x, oracle.y, oracle.history)
-    calls |= {("plain", chunk): _call(plain, theta, chunk, neural.MEMORY_FORMAT, workers) for chunk in chunks}
     seconds = _medians(calls, rounds)
     rates = {setting: agents * samples / seconds[setting] for setting in seconds}
     best = max(sweep, key=rates.__getitem__)
@@ -42,21 +40,14 @@ def main(quick: bool = False) -> dict[str, float]:
         f"the default (chunk {default[0]}, {default[1]}) does {rates[default]:.0f}/s, {rates[default] / rates[best]:.0%} of "
         f"the best (chunk {best[0]}, {best[1]}); on one worker {rates[alone]:.0f}/s"
     )
-    every = max(rates["plain", chunk] for chunk in chunks)
-    print(
-        f"torch's convolutions, which visit every position and not the winners of the pools alone, do {every:.0f}/s at their "
-        f"best chunk: the default is {rates[default] / every:.1f} times faster (on noise; MNIST, mostly black, is easier)"
-    )
     per_sample, ceiling = _flop_per_sample(), _matrix_product_rate(rounds)
     share = rates[default] * per_sample / ceiling
     print(
         f"ceiling: {per_sample / 1e6:.1f} MFLOP a sample forward and back; a matrix product does {ceiling / 1e9:.0f} GFLOP/s, "
-        f"which would be {ceiling / per_sample:.0f} sample-gradients/s; the default reaches {share:.0%} of it (by leaving out "
-        "zeros it may reach more than all of it)"
+        f"which would be {ceiling / per_sample:.0f} sample-gradients/s; the default reaches {share:.0%} of it"
     )
     return {
         "default / best chunk and memory format": rates[default] / rates[best],
-        "winners alone / every position": rates[default] / every,
         f"{workers} worker(s) / 1": rates[default] / rates[alone],
         "share of the FLOP ceiling": share,
         "CNN sample-gradients/s": rates[default],
@@ -69,8 +60,8 @@ def _problem(agents: int, samples: int) -> tuple[neural.FullHistory, np.ndarray]
     x = draw.random((agents * samples, 1, 28, 28), dtype=np.float32)
     y = draw.integers(10, size=len(x))
     history = draw.permutation(len(x)).reshape(1, agents, samples // 16, 16)
-    theta = parameters.initial_states(TrainingCNN, "he", seed=SEED, runs=[0], agents=agents)
-    return neural.FullHistory(TrainingCNN, x, y, history), theta
+    theta = parameters.initial_states(CNN, "he", seed=SEED, runs=[0], agents=agents)
+    return neural.FullHistory(CNN, x, y, history), theta
 
 
 def _call(oracle: neural.FullHistory, theta: np.ndarray, chunk: int, memory_format: str, workers: int):

@@ -24,7 +24,7 @@ from companion import runs
 from companion.data import mnist, streams
 from companion.experiments.params import AgentParams, Count, ParameterError, Positive, history_bytes
 from companion.problems import neural, parameters
-from companion.problems.cnn import CNN, TrainingCNN
+from companion.problems.cnn import CNN
 from ldp_core import optimizer
 from ldp_core.randomness import Purpose, generator
 
@@ -144,7 +144,7 @@ def history(setting: Setting, repeat: int, rows: int, agents: int) -> np.ndarray
 def oracle_of(setting: Setting, repeat: int, data: str, acquired: np.ndarray) -> neural.FullHistory:
     """Return the gradient oracle of one training: over the whole history, or over a sample of it (an approximation)."""
     x, y, _ = digits(data)
-    module = partial(TrainingCNN, setting.activation)
+    module = partial(CNN, setting.activation)
     if not setting.history_sample:
         return neural.FullHistory(module, x, y, acquired)
     return neural.SampledHistory(module, x, y, acquired, sample=setting.history_sample, seed=setting.seed, runs=[repeat])

@@ -5,8 +5,6 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from companion.problems.winners import PooledConvolution
-
 ACTIVATIONS = {"relu": torch.relu, "sigmoid": torch.sigmoid, "tanh": torch.tanh, "elu": nn.functional.elu}
 
 
@@ -37,21 +35,5 @@ class CNN(nn.Module):
         activation = ACTIVATIONS[self.activation]
         features = images
         for convolution in (self.conv1, self.conv2, self.conv3, self.conv4):
-            features = activation(self.pooled(convolution, features))
+            features = activation(nn.functional.max_pool2d(convolution(features), 2))
         return self.output(activation(self.dense(features.flatten(1))))
-
-    def pooled(self, convolution: nn.Conv2d, features: torch.Tensor) -> torch.Tensor:
-        """Return the largest of every 2x2 outputs of a convolution."""
-        return nn.functional.max_pool2d(convolution(features), 2)
-
-
-class TrainingCNN(CNN):
-    """The same network for training: its gradients are computed at the winners of the pooling alone (`winners`).
-
-    Equal to `CNN` up to rounding, and faster (benchmarks/cnn_gradients.py says by how much). It has no second derivatives, and
-    torch.func cannot transform it: an attacker who matches gradients needs `CNN`.
-    """
-
-    def pooled(self, convolution: nn.Conv2d, features: torch.Tensor) -> torch.Tensor:
-        """Return the largest of every 2x2 outputs of a convolution."""
-        return PooledConvolution.apply(features, convolution.weight, convolution.bias)

@@ -40,7 +40,7 @@ def test_a_training_is_algorithm_1_on_the_whole_history(data):
     """The accuracies are those of the states of a run put together by hand, at t = 0, 2, 4."""
     setting, (x, y, rows) = mnist.Setting(**TINY), mnist.digits(data.provenance.sha256)
     acquired = mnist.history(setting, 1, rows, 5)
-    oracle = neural.FullHistory(mnist.TrainingCNN, x, y, acquired)
+    oracle = neural.FullHistory(mnist.CNN, x, y, acquired)
     states = []
     last = optimizer.run(
         setting.algorithm(),

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from companion.problems import parameters
-from companion.problems.cnn import CNN, TrainingCNN
+from companion.problems.cnn import CNN
 from companion.problems.neural import FullHistory, SampledHistory, cross_entropy
 from ldp_core import network, optimizer
 from ldp_core.randomness import Purpose, generator
@@ -176,13 +176,12 @@ class TestBits:
         x, y = draw.random((150, 1, 28, 28), dtype=np.float32), draw.integers(10, size=150)
         return x, y, draw.integers(150, size=(3, 2, 3, 40))
 
-    @pytest.mark.parametrize("network", [CNN, TrainingCNN])
     @pytest.mark.parametrize("memory_format", ["contiguous", "channels_last"])
-    def test_one_worker_against_two_and_three(self, memory_format, network):
+    def test_one_worker_against_two_and_three(self, memory_format):
         x, y, history = self.cnn()
-        theta = parameters.initial_states(network, seed=1, runs=range(3), agents=2)
+        theta = parameters.initial_states(CNN, seed=1, runs=range(3), agents=2)
         one, two, three = (
-            FullHistory(network, x, y, history, workers=w, chunk=32, memory_format=memory_format)(theta, 2) for w in (1, 2, 3)
+            FullHistory(CNN, x, y, history, workers=w, chunk=32, memory_format=memory_format)(theta, 2) for w in (1, 2, 3)
         )
         assert np.array_equal(one, two) and np.array_equal(one, three)
 
@@ -200,35 +199,26 @@ class TestBits:
             torch.set_num_threads(before)
         assert np.array_equal(*results)
 
-    @pytest.mark.parametrize("network", [CNN, TrainingCNN])
-    def test_a_batch_of_runs_against_each_run_alone(self, network):
+    def test_a_batch_of_runs_against_each_run_alone(self):
         x, y, history = self.cnn()
-        theta = parameters.initial_states(network, seed=1, runs=range(3), agents=2)
-        together = FullHistory(network, x, y, history)(theta, 2)
+        theta = parameters.initial_states(CNN, seed=1, runs=range(3), agents=2)
+        together = FullHistory(CNN, x, y, history)(theta, 2)
         for run in range(3):
-            alone = FullHistory(network, x, y, history[run : run + 1])(theta[run : run + 1], 2)
+            alone = FullHistory(CNN, x, y, history[run : run + 1])(theta[run : run + 1], 2)
             assert np.array_equal(alone[0], together[run])
 
-    def test_gradients_at_the_winners_are_those_of_torch(self):
-        """In float64 to its rounding: no two numbers under a pool of these images are that near to each other."""
-        exact, fast = (self.gradients(network, torch.float64) for network in (CNN, TrainingCNN))
-        assert np.abs(exact - fast).max() < 1e-13 * np.abs(exact).max()
-
-    @pytest.mark.parametrize("network", [CNN, TrainingCNN])
-    def test_single_precision_may_choose_another_winner_and_seldom_does(self, network):
+    def test_single_precision_may_choose_another_winner_and_seldom_does(self):
         """Two numbers under a pool that differ in the last bit of float32: the processor decides which one wins.
 
         It moves the gradient of one image, so the mean over up to 120 by less than 1 %; most agents see no such image.
         """
-        exact, single = (self.gradients(network, dtype) for dtype in (torch.float64, torch.float32))
-        away = np.linalg.norm(single - exact, axis=-1) / np.linalg.norm(exact, axis=-1)
-        assert np.median(away) < 1e-5 and away.max() < 1e-2
-
-    def gradients(self, network, dtype):
-        """Return the gradients of three runs of two agents each."""
         x, y, history = self.cnn()
         theta = parameters.initial_states(CNN, seed=1, runs=range(3), agents=2)
-        return FullHistory(network, x, y, history, dtype=dtype)(theta, 2)
+        exact, single = (
+            FullHistory(CNN, x, y, history, dtype=dtype)(theta, 2) for dtype in (torch.float64, torch.float32)
+        )
+        away = np.linalg.norm(single - exact, axis=-1) / np.linalg.norm(exact, axis=-1)
+        assert np.median(away) < 1e-5 and away.max() < 1e-2
 
     def test_sampled_history_in_any_batch_and_order(self):
         x, y, history = problem(runs=4)
