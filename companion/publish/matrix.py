@@ -131,7 +131,7 @@ def _whole_suite(row: str) -> Outcome:
     """Return what comes of the whole suite on another Python, in a copy with its own .venv."""
     python, copy = find_python(row), FOLDER / row
     _copy(copy)
-    made = _execute(row, "set-up", [python, str(copy / "companion" / "publish" / "environment.py")], {}, copy)
+    made = _execute(row, "set-up", [str(python), str(copy / "companion" / "publish" / "environment.py")], {}, copy)
     if made.code:
         return made
     return _execute(row, "all tests", [environment.venv_python(str(copy)), "-m", "companion", "test"], {}, copy)

@@ -34,7 +34,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from companion import claims, files
 from companion.publish import batch, processors
@@ -282,7 +282,7 @@ def tolerance(name: str) -> Tolerance:
     return next(allowed for pattern, allowed in TOLERANCES if fnmatch(name, pattern))
 
 
-def reach(name: str, reference: Mapping[str, object], record: Mapping) -> float:
+def reach(name: str, reference: Mapping[str, Any], record: Mapping) -> float:
     """Return how far a number may be from its reference: the floor, what was seen, its own interval, whichever is largest."""
     allowed, value = tolerance(name), reference[name]
     if allowed.kind != DEPENDENT:
@@ -292,7 +292,7 @@ def reach(name: str, reference: Mapping[str, object], record: Mapping) -> float:
     return max(allowed.floor(value), MARGIN * seen, _own_interval(name, reference))
 
 
-def _own_interval(name: str, reference: Mapping[str, object]) -> float:
+def _own_interval(name: str, reference: Mapping[str, Any]) -> float:
     """Return half the width of the interval that stands beside a number in its record; 0 when there is none."""
     parts = name.split(".")
     for position, part in enumerate(parts):
@@ -339,7 +339,7 @@ def _column(name: str) -> str:
     return ".".join(part for part in name.split(".") if not part.isdigit())
 
 
-def _leaves_of(entry: Mapping) -> Iterator[tuple[str, object]]:
+def _leaves_of(entry: Mapping) -> Iterator[tuple[str, Any]]:
     """Yield every number of a notebook with its name: figure.entry.position; verdicts and data too."""
     for figure, record in entry["figures"].items():
         yield f"{figure} data", record["data"]
@@ -347,7 +347,7 @@ def _leaves_of(entry: Mapping) -> Iterator[tuple[str, object]]:
     yield from entry["verdicts"].items()
 
 
-def _leaves(name: str, value) -> Iterator[tuple[str, object]]:
+def _leaves(name: str, value) -> Iterator[tuple[str, Any]]:
     if isinstance(value, dict | list):
         for key, child in value.items() if isinstance(value, dict) else enumerate(value):
             yield from _leaves(f"{name}.{key}", child)
