@@ -104,9 +104,7 @@ def threshold(key: str, measure: str) -> Any:
     return value
 
 
-def judge(
-    key: str, found: Found, known: bool = True, exceptions: Sequence[str] = (), **numbers: Any
-) -> Claim:
+def judge(key: str, found: Found, known: bool = True, exceptions: Sequence[str] = (), **numbers: Any) -> Claim:
     """Return the row of a claim: its rule applied to what was found, its texts filled in.
 
     `found` has one record a case. The ends of a measure's interval are its columns <measure>_low
@@ -162,9 +160,7 @@ def _standing_in(claim: Claim, kind: str, about: str | None) -> Claim:
     return dataclasses.replace(claim, **changes)
 
 
-def decide(
-    row: Mapping, answers: list[bool | None], known: bool = True, exceptions: Sequence[str] = ()
-) -> tuple[str, bool]:
+def decide(row: Mapping, answers: list[bool | None], known: bool = True, exceptions: Sequence[str] = ()) -> tuple[str, bool]:
     """Return the verdict on cases that are confirmed, refuted or neither (True, False, None).
 
     All confirmed: it holds, or holds if something is `assumed`. Some, or all with `exceptions`, and
@@ -219,8 +215,7 @@ def _answers(row: Mapping, rules: list, records: list) -> dict[str, bool | None]
                 answers = given.setdefault(fill(row.get("case", ""), record), [])
                 answers.append(RULES[rule](*ends, limit))
     return {
-        case: all(yes for yes, _ in pairs) or (False if any(no for _, no in pairs) else None)
-        for case, pairs in given.items()
+        case: all(yes for yes, _ in pairs) or (False if any(no for _, no in pairs) else None) for case, pairs in given.items()
     }
 
 

@@ -70,8 +70,6 @@ def test_links_to_notebooks_lead_to_their_pages_and_files_are_copied(tmp_path):
 
 @pytest.mark.parametrize("link", ["nowhere.html", "b.html#nothing", "#nothing", "../a.html"])
 def test_dead_links_are_found(tmp_path, link):
-    (tmp_path / "b.html").write_text(
-        '<p id="here"><a href="#here">x</a> <a href="https://x.y">x</a>'
-    )
+    (tmp_path / "b.html").write_text('<p id="here"><a href="#here">x</a> <a href="https://x.y">x</a>')
     (tmp_path / "a.html").write_text(f'<a href="b.html#here">x</a> <a href="{link}">x</a>')
     assert site.dead_links(tmp_path) == [f"a.html: {link}"]

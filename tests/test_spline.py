@@ -25,10 +25,7 @@ dithers = st.one_of(st.none(), st.integers(0, 63).map(lambda k: k / 64))
 
 def truncated_powers(x: Fraction, degree: int) -> Fraction:
     """Return the B-spline by its other formula: 1/p! sum_j (-1)^j binom(p+1, j) (x - j)_+^p."""
-    terms = (
-        (-1) ** j * math.comb(degree + 1, j) * max(Fraction(0), x - j) ** degree
-        for j in range(degree + 2)
-    )
+    terms = ((-1) ** j * math.comb(degree + 1, j) * max(Fraction(0), x - j) ** degree for j in range(degree + 2))
     return sum(terms, Fraction(0)) / math.factorial(degree)
 
 
@@ -38,9 +35,7 @@ def test_the_examples_of_the_module():
 
 @settings(max_examples=400, deadline=None)
 @given(fractions, dithers, st.sampled_from(DEGREES))
-def test_the_law_is_the_spline_in_rational_arithmetic_unbiased_and_of_the_stated_variance(
-    y, dither, degree
-):
+def test_the_law_is_the_spline_in_rational_arithmetic_unbiased_and_of_the_stated_variance(y, dither, degree):
     found = quantizer.law(float(y), 1.0, dither, degree)
     x = Fraction(float(y)) - Fraction(dither or 0)
     levels = [int(found.lowest) + k for k in range(degree + 1)]
@@ -63,10 +58,7 @@ def test_one_coin_decides_by_the_cumulated_weights(y, step, coin, dither, degree
     found = quantizer.law(y, step, dither, degree)
     level = int(quantizer.quantise(y, step, coin, dither, degree))
     above = math.fsum(found.probabilities[max(0, level - int(found.lowest) + 1) :].tolist())
-    assert (
-        above <= coin + 1e-15
-        and coin < above + quantizer.probability(level, y, step, dither, degree) + 1e-15
-    )
+    assert above <= coin + 1e-15 and coin < above + quantizer.probability(level, y, step, dither, degree) + 1e-15
 
 
 @settings(max_examples=300, deadline=None)
@@ -115,10 +107,7 @@ def test_simulated_mean_and_variance(degree, dithered):
     draws = 1_000_000
     coins = generator(11, Purpose.COINS, run=degree).random(draws)
     dither = generator(12, Purpose.DITHER, run=degree).random(draws) if dithered else None
-    error = (
-        quantizer.value(quantizer.quantise(-5.123, 0.7, coins, dither, degree), 0.7, dither) / 0.7
-        + 5.123 / 0.7
-    )
+    error = quantizer.value(quantizer.quantise(-5.123, 0.7, coins, dither, degree), 0.7, dither) / 0.7 + 5.123 / 0.7
     slack = math.sqrt(math.log(2 / 1e-7) / (2 * draws)) * (degree + 1)
     assert np.abs(error).max() < (degree + 1) / 2
     assert abs(error.mean()) < slack
@@ -144,9 +133,7 @@ def test_the_dithered_error_has_the_density_of_a_sum_of_uniforms(degree):
 def test_information_in_closed_form():
     assert quantizer.information(1) == math.inf
     assert quantizer.information(2) == pytest.approx(6.0, rel=2e-6)
-    assert quantizer.information(2, True) == pytest.approx(
-        2 * math.sqrt(3) * math.log(2 + math.sqrt(3)), rel=2e-9
-    )
+    assert quantizer.information(2, True) == pytest.approx(2 * math.sqrt(3) * math.log(2 + math.sqrt(3)), rel=2e-9)
     assert quantizer.information(3, True) == pytest.approx(3.115725698, rel=2e-9)
     assert quantizer.information(4) == pytest.approx(140 / 57, rel=2e-6)
 
@@ -167,10 +154,7 @@ def test_information_is_never_below_the_truth(degree):
     """
     cells = 400
     values = [_information(Fraction(2 * k + 1, 2 * cells), degree) for k in range(cells)]
-    bend = (
-        max(abs(a - 2 * b + c) for a, b, c in zip(values, values[1:], values[2:], strict=False))
-        * cells**2
-    )
+    bend = max(abs(a - 2 * b + c) for a, b, c in zip(values, values[1:], values[2:], strict=False)) * cells**2
     missed = float(bend) * 2.0**-26 / 8  # by the grid that `information` takes
     assert missed < 0.5e-6 * quantizer.information(degree)
     assert float(max(values)) <= quantizer.information(degree) <= float(max(values)) * 1.01

@@ -27,11 +27,7 @@ def early_share(summary: pd.DataFrame, arrival: str) -> pd.DataFrame:
         curve = curve.set_index("t")["mean"]
         split = curve.index[curve.index <= EARLY].max()
         before, after, last = curve[split], curve.iloc[-1] - curve[split], curve.index[-1]
-        rate = (
-            (after / (last - split)) / (before / split)
-            if split and before and last > split
-            else np.nan
-        )
+        rate = (after / (last - split)) / (before / split) if split and before and last > split else np.nan
         rows.append((d_0, before / curve.iloc[-1] if curve.iloc[-1] else np.nan, rate))
     return pd.DataFrame(rows, columns=["d_0", "share", "rate"])
 
@@ -68,9 +64,7 @@ def both_at_once(tried: pd.DataFrame, kept: pd.DataFrame, error: float) -> pd.Da
     return found.assign(lost=lost, rows=found["normalise"].map(ROW_NAMES), **ends)
 
 
-def valid_range(
-    summary: pd.DataFrame, arrivals: pd.DataFrame, normalise: str
-) -> tuple[list[dict], pd.DataFrame]:
+def valid_range(summary: pd.DataFrame, arrivals: pd.DataFrame, normalise: str) -> tuple[list[dict], pd.DataFrame]:
     """Return the paper's sum by rows, step and time of arrival, and this notebook's part of it."""
     last = named(summary[summary["t"] == summary["t"].max()])
     own = last.assign(rows=ROW_NAMES[normalise], sum_low=last["low"], sum_high=last["high"])

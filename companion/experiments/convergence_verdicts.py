@@ -9,9 +9,7 @@ from companion.experiments import rates
 from companion.experiments.convergence_tables import growth_without_u, largest_margin  # noqa: F401
 
 
-def verdicts(
-    difference: dict, slopes: Table, margin: float, nu: float, breaking: dict
-) -> list[Claim]:
+def verdicts(difference: dict, slopes: Table, margin: float, nu: float, breaking: dict) -> list[Claim]:
     """Return the rows of notebook 1."""
     quantised, claimed = slopes[slopes["d_0"] > 0], rates.claimed_slopes(nu)
     of = {name: quantised[quantised["measure"] == name] for name in rates.MEASURES}

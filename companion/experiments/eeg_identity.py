@@ -48,9 +48,7 @@ class Params(eeg_attacks.Params):
         return eeg_attacks.Params(**self.model_dump(include=set(eeg_attacks.Params.model_fields)))
 
 
-def compute(
-    params: dict, data: str, aligned: bool, kind: str, reconstructions: np.ndarray
-) -> dict[str, np.ndarray]:
+def compute(params: dict, data: str, aligned: bool, kind: str, reconstructions: np.ndarray) -> dict[str, np.ndarray]:
     """Return the guesses of one classifier: `raw` on attacked trials, `reconstructed` on what was made of them.
 
     `reconstructions [rows, channels, samples]` are handed over: no attack is computed here.
@@ -84,10 +82,7 @@ def run(params: Params, data: Recordings, attacks: Attacks) -> pd.DataFrame:
         for aligned in params.attack_aligned
         for kind in params.identity_classifiers
     ]
-    found = {
-        aligned: {"reconstructions": attacks.x[attacks.table["aligned"] == aligned]}
-        for aligned in params.attack_aligned
-    }
+    found = {aligned: {"reconstructions": attacks.x[attacks.table["aligned"] == aligned]} for aligned in params.attack_aligned}
     given = [found[piece["aligned"]] for piece in pieces]
     results = runs.run(compute, pieces, description="who was it", given=given)
     rows = []

@@ -17,9 +17,7 @@ WEAK = "Without defence this attack does not restore trials, so its failure says
 FEW = "Too few trials at these sizes to say."
 
 
-def verdicts(
-    summary: Table, seen: Table, rates: Table, straight: Table, chance: float, classes: int
-) -> list[Claim]:
+def verdicts(summary: Table, seen: Table, rates: Table, straight: Table, chance: float, classes: int) -> list[Claim]:
     """Return the rows on Fig. 7 and on re-identification.
 
     `summary` and `seen` are `eeg_attacks.summary` of all attacks and of those by number of states,
@@ -40,9 +38,7 @@ def verdicts(
     ]
 
 
-def extra(
-    budget: Table, members: Table, rates: Table, sessions: Table, chance: float
-) -> list[Claim]:
+def extra(budget: Table, members: Table, rates: Table, sessions: Table, chance: float) -> list[Claim]:
     """Return the rows on the accountant's count, on what the model remembers, and on alignment.
 
     Tables of `eeg_budget.run` and `.members`, `eeg_identity.run` and `.across_sessions`.

@@ -87,9 +87,7 @@ def by_defence(rates: pd.DataFrame, straight: pd.DataFrame, chance: float) -> pd
     """Return each defence's best attacker, with ends corrected for all that were tried on it."""
     found = []
     for name in STARTS:
-        every = pd.concat(
-            [pick(table, defence=name) for table in (rates, straight)], ignore_index=True
-        )
+        every = pd.concat([pick(table, defence=name) for table in (rates, straight)], ignore_index=True)
         ends, least = told(every)[["told_low", "told_high"]].max(), least_noticed(every, chance)
         found.append({**best(every), **ends, "looks": len(every), "least": least})
     return pd.DataFrame(found)

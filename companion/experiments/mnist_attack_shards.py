@@ -77,9 +77,7 @@ def attack(
             run, part = (first + block) // AGENTS, slice(block, block + AGENTS)
             theta_0 = parameters.initial(module, INITIAL[victim], seed=settings.seed, run=run)
             state = first_state(algorithm, sender, theta_0, settings.seed, run)
-            heard.append(
-                overhear(algorithm, module, state, images[part], truth[part], rounds, settings.seed, run)
-            )
+            heard.append(overhear(algorithm, module, state, images[part], truth[part], rounds, settings.seed, run))
     repeated = [part.repeat(len(cases), *[1] * (part.ndim - 1)) for part in (images, truth)]
     numbers = np.tile(np.arange(first, first + count), len(cases))
     found = _inverted(module, heard, *repeated, settings.seed, numbers, steps, restarts)

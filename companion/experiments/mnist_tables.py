@@ -22,9 +22,7 @@ def broken(ablation: pd.DataFrame) -> list[str]:
         if row.diverged >= 0:
             words.append(f"{row.choice}: {row.variant} diverged at t = {row.diverged}")
         elif row.final < usual[row.variant] - BROKEN:
-            words.append(
-                f"{row.choice}: {row.variant} {row.final:.0%} instead of {usual[row.variant]:.0%}"
-            )
+            words.append(f"{row.choice}: {row.variant} {row.final:.0%} instead of {usual[row.variant]:.0%}")
     return words
 
 
@@ -42,9 +40,7 @@ def difference_words(difference: dict) -> str:
 def plain(table: pd.DataFrame) -> dict[str, list]:
     """Return a table as columns of plain values, None where there is no number, for a record."""
     columns = table.to_dict("list").items()
-    return {
-        name: [None if pd.isna(value) else value for value in column] for name, column in columns
-    }
+    return {name: [None if pd.isna(value) else value for value in column] for name, column in columns}
 
 
 def against_whole_history(ends: pd.DataFrame, history_sample: int) -> str:
@@ -55,10 +51,7 @@ def against_whole_history(ends: pd.DataFrame, history_sample: int) -> str:
         return ""
     apart = (wide[sampled] - wide[whole]).dropna().groupby("variant").mean()
     words = ", ".join(f"{100 * value:+.2f} points {variant}" for variant, value in apart.items())
-    return (
-        f"The approximation by {sampled} differs from the whole history by {words}, "
-        "on the repeats that have both."
-    )
+    return f"The approximation by {sampled} differs from the whole history by {words}, on the repeats that have both."
 
 
 def breaking_scale(table: pd.DataFrame, victim: str, rounds: int) -> tuple[float, float]:
@@ -68,16 +61,10 @@ def breaking_scale(table: pd.DataFrame, victim: str, rounds: int) -> tuple[float
     `table` has the `rates` of `reconstructions`. Where there is no such scale the first is NaN and
     the second infinite.
     """
-    own = table[
-        (table["victim"] == victim)
-        & (table["sender"] == "quantised")
-        & table["rounds"].isin([1, rounds])
-    ]
+    own = table[(table["victim"] == victim) & (table["sender"] == "quantised") & table["rounds"].isin([1, rounds])]
     own = own[(own["rounds"] == rounds) | (own["scale"] == 0)]
     open_, closed = own[own["recovered"] >= 0.5]["scale"], own[own["recovered"] == 0]["scale"]
-    return (float(open_.max()) if len(open_) else math.nan), (
-        float(closed.min()) if len(closed) else math.inf
-    )
+    return (float(open_.max()) if len(open_) else math.nan), (float(closed.min()) if len(closed) else math.inf)
 
 
 def breaking_words(victim: str, rounds: int, half: float, none: float) -> str:
@@ -94,18 +81,13 @@ def share(row: pd.Series | dict, name: str = "recovered") -> str:
 
 def qualities(row: pd.Series | dict) -> str:
     """Return cells of a Markdown table: how good reconstructions are, and labels read."""
-    medians = [
-        _median(row, name, digits)
-        for name, digits in (("mse", ".2g"), ("psnr", ".1f"), ("ssim", ".2f"))
-    ]
+    medians = [_median(row, name, digits) for name, digits in (("mse", ".2g"), ("psnr", ".1f"), ("ssim", ".2f"))]
     return " | ".join([*medians, share(row, "labels")])
 
 
 def _median(row: pd.Series | dict, name: str, digits: str) -> str:
     low, high = row[f"{name}_low"], row[f"{name}_high"]
-    return f"{row[name]:{digits}}" + (
-        f" ({low:{digits}} to {high:{digits}})" if low == low else ""
-    )  # few have none
+    return f"{row[name]:{digits}}" + (f" ({low:{digits}} to {high:{digits}})" if low == low else "")  # few have none
 
 
 def recovered(calibration: pd.DataFrame, method: str) -> dict:

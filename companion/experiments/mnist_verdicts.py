@@ -14,9 +14,7 @@ from companion.intervals import excess
 CHANCE = 0.1  # ten digits
 
 
-def verdicts(
-    params: mnist.Params, difference: dict, ends: Table, ablation: Table, budgets: Table, T: int
-) -> list[Claim]:
+def verdicts(params: mnist.Params, difference: dict, ends: Table, ablation: Table, budgets: Table, T: int) -> list[Claim]:
     """Return the rows of training and budgets, from tables of `mnist` and `mnist_budget.last`."""
     rows = [_comparable(difference, ends, ablation)]
     if len(ablation):

@@ -298,7 +298,7 @@ def _own_interval(name: str, reference: Mapping[str, Any]) -> float:
     for position, part in enumerate(parts):
         stem = part.removesuffix("_low").removesuffix("_high")
         for low, high in ((f"{stem}_low", f"{stem}_high"), ("low", "high")):
-            ends = [reference.get(".".join([*parts[:position], end, *parts[position + 1 :]])) for end in (low, high)]
+            ends: list[Any] = [reference.get(".".join([*parts[:position], end, *parts[position + 1 :]])) for end in (low, high)]
             if _are_numbers(*ends):
                 return abs(ends[1] - ends[0]) / 2
     return 0.0

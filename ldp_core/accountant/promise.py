@@ -93,9 +93,7 @@ class Terms:
         if self.dim is not None:
             object.__setattr__(self, "dim", whole("dim", self.dim, 1))
         if quantizer.require_degree(self.degree) == 1 and (self.dim is None or not self.dithered):
-            raise ValueError(
-                "degree = 1 needs dithered = True and a dim: its information is infinite"
-            )
+            raise ValueError("degree = 1 needs dithered = True and a dim: its information is infinite")
         if self.box is not None and not 0 < self.box < math.inf:
             raise ValueError(f"box = {self.box} must be positive and finite")
 
@@ -103,9 +101,7 @@ class Terms:
     def unit(self) -> str:
         """Return the unit of privacy, in words."""
         points = {1: "one sample", self.samples: f"one data point of {self.samples} samples"}
-        return (
-            points.get(self.copies, f"{self.copies} samples") if self.copies > 1 else "one sample"
-        )
+        return points.get(self.copies, f"{self.copies} samples") if self.copies > 1 else "one sample"
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,9 +191,7 @@ def cost(E: np.ndarray, terms: Terms) -> np.ndarray:
     """
     if terms.degree == 1:
         square = np.minimum(E, 2.0) ** 2
-        lost = (
-            square / 8.0 * (3.0 + np.log(32.0 * (terms.dim or 1) / np.maximum(square, 1e-300))) * UP
-        )
+        lost = square / 8.0 * (3.0 + np.log(32.0 * (terms.dim or 1) / np.maximum(square, 1e-300))) * UP
         return _minus_log(np.where(square < 4.0, 1.0 - lost, 0.0))
     information = quantizer.information(terms.degree, terms.dithered)
     square = information / 4.0 * np.minimum(E, 4.0) ** 2 * UP
@@ -232,9 +226,7 @@ def shifts(terms: Terms, iterations: float, *, horizon: int = HORIZON) -> Shifts
     growth = varsigma - terms.schedules.nu
     ends = np.maximum(starts[:-1, None] ** growth, starts[1:, None] ** growth)
     fraction = ends / (terms.warm_up + starts[:-1])[:, None] * UP
-    envelope = [
-        _envelope(terms, i, T, theta[T, i], psi[T, i], later[i]) for i in range(len(growth))
-    ]
+    envelope = [_envelope(terms, i, T, theta[T, i], psi[T, i], later[i]) for i in range(len(growth))]
     fall = np.where(np.isfinite(envelope), 1.0 - growth, 0.0)
     with np.errstate(invalid="ignore"):
         pieces = np.where(fall > 0.5, envelope * fraction * UP, 0.0)
@@ -403,9 +395,7 @@ def calibrate(found: Shifts, target: np.ndarray) -> np.ndarray:
     information = quantizer.information(max(2, found.terms.degree), found.terms.dithered)
     d_0 = np.sqrt(np.maximum(information / 8.0 * squares / wanted, 1e-300))
     if not (found.fall > 0.5).all():
-        raise ValueError(
-            "no d_0 meets the target for all time: 2 (1 + nu - varsigma) must exceed 1"
-        )
+        raise ValueError("no d_0 meets the target for all time: 2 (1 + nu - varsigma) must exceed 1")
     for _ in range(60):
         exponent = sum(exponents(found, d_0))
         good = (exponent <= wanted * (1.0 + 0.5e-6)) & (exponent >= wanted * (1.0 - 1e-6))

@@ -47,9 +47,7 @@ def _setting(rng, dim: int, T: int, bins: int) -> tuple[Terms, Agent]:
         degree == 1 or rng.random() < 0.2,
         network.ring(2, float(rng.uniform(0.05, 0.9))),
     )
-    schedules = Schedules(
-        float(rng.uniform(0.1, 1.5)), 0.8, (float(rng.uniform(0.4, 8)),) * 2, (0.6,) * 2
-    )
+    schedules = Schedules(float(rng.uniform(0.1, 1.5)), 0.8, (float(rng.uniform(0.4, 8)),) * 2, (0.6,) * 2)
     options = {"warm_up": int(rng.integers(0, 3)), "cone": bool(rng.random() < 0.5), "dim": dim}
     clip = float(rng.uniform(0.2, 1.5))
     terms = Terms(graph, schedules, clip, degree=degree, dithered=dithered, **options)
@@ -165,9 +163,7 @@ def test_caught_a_message_that_is_not_counted(message, monkeypatch):
 def test_caught_a_warm_up_counted_too_long():
     terms, agent = _tight(3)
     longer, _ = _tight(3, warm_up=1)
-    assert (
-        float(certify(longer, 3).delta[0]) < _exact(agent, 1.0, -1.0) <= certify(terms, 3).delta[0]
-    )
+    assert float(certify(longer, 3).delta[0]) < _exact(agent, 1.0, -1.0) <= certify(terms, 3).delta[0]
 
 
 def test_caught_coins_of_eight_bits():
@@ -210,10 +206,7 @@ def test_caught_a_dither_reused_over_time():
 def test_caught_a_dither_that_depends_on_data():
     """A dither that is the state's own fraction sends the state itself, whatever the coins say."""
     eps, coins = 1e-3, generator(1, Purpose.COINS).random(1000)
-    sent = [
-        quantizer.value(quantizer.quantise(y, 1.0, coins, y % 1.0), 1.0, y % 1.0)
-        for y in (0.3, 0.3 + eps)
-    ]
+    sent = [quantizer.value(quantizer.quantise(y, 1.0, coins, y % 1.0), 1.0, y % 1.0) for y in (0.3, 0.3 + eps)]
     apart = (sent[0][:, None] != sent[1]).mean()  # a total variation of one
     assert apart == 1.0 > _certified(eps, 40)
 

@@ -35,9 +35,7 @@ def test_the_examples_of_the_modules():
 
 
 @pytest.mark.parametrize("target", [0.05, 0.3, (0.1, 0.2, 0.4)])
-@pytest.mark.parametrize(
-    "options", [{}, {"degree": 2}, {"degree": 1, "dithered": True}, {"cone": True}]
-)
+@pytest.mark.parametrize("options", [{}, {"degree": 2}, {"degree": 1, "dithered": True}, {"cone": True}])
 def test_the_target_is_met_for_all_time(target, options):
     found = plan(RING, 100, target, clip=0.5, dim=2, warm_up=50, horizon=2000, **options)
     assert (found.certificate.delta <= target).all()
@@ -64,9 +62,7 @@ ALGORITHMS = {
     "box": {"box": None},
     "dither": {"dither": 3},
     "quantised": {"quantised": False},
-    "schedules": {
-        "schedules": dataclasses.replace(FOUND.schedules, lam_0=2 * FOUND.schedules.lam_0)
-    },
+    "schedules": {"schedules": dataclasses.replace(FOUND.schedules, lam_0=2 * FOUND.schedules.lam_0)},
     "network": {"network": network.ring(3, 0.2)},
 }
 
@@ -118,9 +114,7 @@ def test_clipping_shortens_and_never_turns():
     vectors = np.array([[3.0, 4.0], [0.0, 0.0], [0.1, 0.0], [1e-300, 1e300]])
     short = clipping.clipped(vectors[:3], 0.5)
     assert np.allclose(short, [[0.3, 0.4], [0.0, 0.0], [0.1, 0.0]])
-    assert np.sqrt((ORACLE(np.full((1, 3, 2), 9.0), 0) ** 2).sum(axis=-1)).max() <= 0.5 * (
-        1 + 1e-12
-    )
+    assert np.sqrt((ORACLE(np.full((1, 3, 2), 9.0), 0) ** 2).sum(axis=-1)).max() <= 0.5 * (1 + 1e-12)
 
 
 def test_the_prediction_finds_what_a_small_search_finds():

@@ -25,9 +25,7 @@ def test_the_states_of_two_opposite_samples_are_apart_as_said():
     same messages.
     """
     T, warm_up, rng = 20, 3, generator(1, Purpose.SYNTHETIC)
-    terms = dataclasses.replace(
-        TERMS, warm_up=warm_up, schedules=Schedules(0.5, 0.9, (5.0,) * 5, (0.51,) * 5)
-    )
+    terms = dataclasses.replace(TERMS, warm_up=warm_up, schedules=Schedules(0.5, 0.9, (5.0,) * 5, (0.51,) * 5))
     rows = rng.normal(size=(5, warm_up + T, 2)) * 0.1
     rows[0, 0] = (1.0, 0.0)
     other = rows.copy()
@@ -46,10 +44,7 @@ def test_the_states_of_two_opposite_samples_are_apart_as_said():
     states = [algorithm.init(np.zeros((1, 5, 2))) for _ in (0, 1)]
     theta, psi = attained(terms, 0, T)
     for t in range(T):
-        apart = [
-            np.sqrt(np.sum((getattr(states[0], x) - getattr(states[1], x))[0, 0] ** 2))
-            for x in ("theta", "psi")
-        ]
+        apart = [np.sqrt(np.sum((getattr(states[0], x) - getattr(states[1], x))[0, 0] ** 2)) for x in ("theta", "psi")]
         assert apart == pytest.approx([theta[t], psi[t]], rel=1e-9, abs=1e-12)
         messages = algorithm.send(states[0], coins([0], t, 2))
         point = np.clip(messages.values()[0], -2.0, 2.0)  # neighbours steer: |row . theta| < log(9)
@@ -73,9 +68,9 @@ def test_seventy_percent_are_reached(agent):
     promised = float(certificate(found, d_0).delta[agent])
     step = d_0[agent] / (np.arange(T) + 1.0) ** 0.51
     eps = np.concatenate([x / step for x in attained(TERMS, agent, T)])
-    lower = _total_variation(
-        eps, samples, generator(2, Purpose.MONTE_CARLO, run=agent)
-    ) - math.sqrt(math.log(1e6) / (2 * samples))
+    lower = _total_variation(eps, samples, generator(2, Purpose.MONTE_CARLO, run=agent)) - math.sqrt(
+        math.log(1e6) / (2 * samples)
+    )
     assert 0.7 * promised < lower < promised
 
 

@@ -154,9 +154,7 @@ def test_what_is_not_shown_is_not_computed(recordings, monkeypatch):
         asked.extend(pieces)
         x = eeg_overheard.scene(PARAMS, False).x
         row = {"guessed": 0, "value": 0.0, "steps": 1, "diverged": False, "gradient": 1.0, "error": 0.0}
-        return [
-            {"x": x[: p["count"]]} | {k: np.full(p["count"], v) for k, v in row.items()} for p in pieces
-        ]
+        return [{"x": x[: p["count"]]} | {k: np.full(p["count"], v) for k, v in row.items()} for p in pieces]
 
     monkeypatch.setattr(eeg_attacks.runs, "run", attacks)
     eeg_attacks.run(PARAMS.model_copy(update={"calibration_states": (1, 2, 4)}), recordings)

@@ -39,9 +39,7 @@ def cluster(tmp_path):
     options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
     with LocalCluster(**options, local_directory=str(tmp_path)) as local, Client(local) as client:
         client.run(workload.own_cache, str(tmp_path / "caches"))
-        client.run(
-            workload.count_in, str(tmp_path / "calls"), "companion.experiments.eeg_overheard", "compute"
-        )
+        client.run(workload.count_in, str(tmp_path / "calls"), "companion.experiments.eeg_overheard", "compute")
         yield local.scheduler_address
 
 
@@ -55,8 +53,6 @@ def test_each_attack_is_computed_once(cluster, params, tmp_path, monkeypatch):
     names = ("aligned", "defence", "attacker", "states", "first")
     counted = collections.Counter(tuple(call[name] for name in names) for call in calls)
     assert set(counted.values()) == {1}
-    assert {key[:4] for key in counted} >= set(
-        attacks.table[list(names[:4])].itertuples(index=False, name=None)
-    )
+    assert {key[:4] for key in counted} >= set(attacks.table[list(names[:4])].itertuples(index=False, name=None))
     assert not list((tmp_path / "caches").rglob("*.result"))
     assert (rates[rates["defence"] != "raw"]["trials"] == len(PEOPLE)).all()

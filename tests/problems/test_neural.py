@@ -214,9 +214,7 @@ class TestBits:
         """
         x, y, history = self.cnn()
         theta = parameters.initial_states(CNN, seed=1, runs=range(3), agents=2)
-        exact, single = (
-            FullHistory(CNN, x, y, history, dtype=dtype)(theta, 2) for dtype in (torch.float64, torch.float32)
-        )
+        exact, single = (FullHistory(CNN, x, y, history, dtype=dtype)(theta, 2) for dtype in (torch.float64, torch.float32))
         away = np.linalg.norm(single - exact, axis=-1) / np.linalg.norm(exact, axis=-1)
         assert np.median(away) < 1e-5 and away.max() < 1e-2
 

@@ -59,10 +59,7 @@ def test_what_is_handed_over_is_part_of_a_shards_name(store, tmp_path):
     numbers = np.arange(6, dtype=np.float32)
     handed = [numbers, numbers.copy(), numbers + 1, numbers.astype(np.float64), numbers.reshape(2, 3)]
     shard = {"seed": 0, "folder": str(tmp_path)}
-    totals = [
-        runs.run(workload.total, [shard], store=store, workers=1, given=[{"numbers": own}])[0]
-        for own in handed
-    ]
+    totals = [runs.run(workload.total, [shard], store=store, workers=1, given=[{"numbers": own}])[0] for own in handed]
     assert [int(found["total"]) for found in totals] == [15, 15, 21, 15, 15]
     assert len(list(tmp_path.glob("0-*"))) == 4
 

@@ -103,11 +103,7 @@ def tally(found: Found) -> tuple[str, str]:
     return f"{given['holds']} of {total} as written", (
         f"{given['holds if']} more under a condition that the paper does not state, and "
         f"{given['does not hold']} do not hold{unchecked * bool(given['cannot be checked'])}; "
-        + (
-            f"{shaky} verdicts rest on stand-in data."
-            if shaky
-            else "all verdicts rest on real data."
-        )
+        + (f"{shaky} verdicts rest on stand-in data." if shaky else "all verdicts rest on real data.")
     )
 
 
