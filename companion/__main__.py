@@ -149,6 +149,7 @@ def _matrix(options: argparse.Namespace) -> int:
 
 
 def _lab(options: argparse.Namespace) -> int:
+    from jupyter_server.serverapp import ServerApp
     from jupyterlab.labapp import LabApp
 
     settings = ["--ServerApp.ip=127.0.0.1", f"--ServerApp.port={options.port}"]  # Jupyter makes the token, and prints it
@@ -159,9 +160,10 @@ def _lab(options: argparse.Namespace) -> int:
             stopped.append(from_signal)
             super().stop(from_signal)
 
-    def interrupt(number: int, frame) -> None:  # elsewhere it ends without a word
+    def interrupt(number: int, frame) -> None:  # elsewhere it would end at once, and leave its kernels' workers behind
+        again = any(stopped) or not ServerApp.initialized()
         stopped.append(True)
-        signal.default_int_handler(number, frame)
+        signal.default_int_handler(number, frame) if again else ServerApp.instance().stop(from_signal=True)
 
     signal.signal(signal.SIGINT, interrupt)
     Lab.launch_instance([*settings, f"--ServerApp.root_dir={ROOT}", *(["--allow-root"] if _is_root() else [])])

@@ -20,6 +20,7 @@ from companion.publish import environment
 
 ROOT = Path(environment.ROOT)
 START_SECONDS, STOP_SECONDS, ANSWER_SECONDS = 600, 300, 120  # a busy machine gets its time
+KERNEL_SECONDS = 20  # to tidy up; in half of it, as Jupyter counts, one with a pool of workers does not end by itself
 LAB = (sys.executable, "-m", "companion", "lab", "--port", "0")  # 0: any free port
 MARK = "JUPYTER_RUNTIME_DIR"
 OWN = (MARK, "IPYTHONDIR", "JUPYTERLAB_SETTINGS_DIR", "JUPYTERLAB_WORKSPACES_DIR", "JUPYTER_CONFIG_DIR")
@@ -77,7 +78,7 @@ def serve(folder: Path, command: tuple[str, ...] = LAB, **options) -> Iterator[S
     own = {name: str(folder / name.lower()) for name in OWN}
     settings = Path(own["JUPYTER_CONFIG_DIR"]) / "jupyter_server_config.json"
     settings.parent.mkdir()
-    settings.write_text(json.dumps({"KernelManager": {"shutdown_wait_time": STOP_SECONDS}}))  # not killed while it tidies up
+    settings.write_text(json.dumps({"KernelManager": {"shutdown_wait_time": KERNEL_SECONDS}}))
     with open(folder / "lab.log", "wb") as file:
         streams = {"stdin": subprocess.DEVNULL, "stdout": file, "stderr": subprocess.STDOUT}
         process = subprocess.Popen(
