@@ -8,6 +8,7 @@ import runpy
 import signal
 import sys
 from pathlib import Path
+from types import FrameType
 
 from companion.publish import environment
 
@@ -153,23 +154,21 @@ def _lab(options: argparse.Namespace) -> int:
     from jupyterlab.labapp import LabApp
 
     settings = ["--ServerApp.ip=127.0.0.1", f"--ServerApp.port={options.port}"]  # Jupyter makes the token, and prints it
-    stopped = []
-
-    class Lab(LabApp):
-        def stop(self, from_signal: bool = False) -> None:  # at a terminal Jupyter asks before it does this
-            stopped.append(from_signal)
-            super().stop(from_signal)
-
-    def interrupt(number: int, frame) -> None:  # elsewhere it would end at once, and leave its kernels' workers behind
-        again = any(stopped) or not ServerApp.initialized()
-        stopped.append(True)
-        signal.default_int_handler(number, frame) if again else ServerApp.instance().stop(from_signal=True)
-
-    signal.signal(signal.SIGINT, interrupt)
-    Lab.launch_instance([*settings, f"--ServerApp.root_dir={ROOT}", *(["--allow-root"] if _is_root() else [])])
-    if any(stopped):
+    signal.signal(signal.SIGINT, _stop_lab)  # where there is a terminal Jupyter sets its own, which asks first
+    LabApp.launch_instance([*settings, f"--ServerApp.root_dir={ROOT}", *(["--allow-root"] if _is_root() else [])])
+    if ServerApp.instance()._stopping:
         raise KeyboardInterrupt
     return 0
+
+
+def _stop_lab(number: int, frame: FrameType | None) -> None:
+    """Stop in order where Jupyter would end at once and leave its kernels' workers behind; the second time, end at once."""
+    from jupyter_server.serverapp import ServerApp
+
+    if ServerApp.initialized() and not ServerApp.instance()._stopping:
+        ServerApp.instance().stop(from_signal=True)
+    else:
+        signal.default_int_handler(number, frame)
 
 
 def _data(options: argparse.Namespace) -> int:
