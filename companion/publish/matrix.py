@@ -79,7 +79,7 @@ def _row(row: str, parts: Iterable[str]) -> Iterator[Outcome]:
     if reason := _impossible(row):
         yield Outcome(row, "-", f"not run: {reason}")
     elif row in PYTHONS:
-        yield _whole_suite(row)
+        yield _whole_suite(row, str(find_python(row)))
     else:
         with _loops(LOOPS if row == BUSY else 0):
             for part in parts:
@@ -127,9 +127,9 @@ def _loops(count: int) -> Iterator[None]:
             loop.wait()
 
 
-def _whole_suite(row: str) -> Outcome:
+def _whole_suite(row: str, python: str) -> Outcome:
     """Return what comes of the whole suite on another Python, in a copy with its own .venv."""
-    python, copy = find_python(row), FOLDER / row
+    copy = FOLDER / row
     _copy(copy)
     made = _execute(row, "set-up", [str(python), str(copy / "companion" / "publish" / "environment.py")], {}, copy)
     if made.code:

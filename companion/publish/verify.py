@@ -218,7 +218,8 @@ def _no_figure() -> dict:
 
 def _widen(record: dict, figure: str, numbers: object, is_seed: bool) -> Iterator[Difference]:
     """Let `away` hold the largest distances of processor-dependent numbers; yield exact numbers that moved."""
-    found = dict(_leaves(figure, numbers))
+    found: dict[str, Any] = dict(_leaves(figure, numbers))
+    other: Any
     for name, value in _leaves(figure, record["numbers"]):
         allowed, other = tolerance(name), found.get(name)
         if allowed.kind == DEPENDENT:
