@@ -1,12 +1,11 @@
-"""Local differential privacy via dynamic quantization: the algorithm, its accountant, its attackers.
+"""Local differential privacy via dynamic quantization: network, quantizer, optimizer, accountant.
 
 A companion to Zhang, Kui, Ma and Wu, "Local Differential Privacy via Dynamic Quantization in Distributed
 Online Stochastic Optimization". Import the rooms you need:
 
     from ldp_core import network, optimizer, quantizer
 
-`network`, `quantizer`, `triangular`, `optimizer`, `accountant` and `audit` need numpy only; torch, MNE and moabb are
-imported by the rooms below them, when they are used.
+numpy is all that is needed to import it. What the notebooks need beside it is in `companion`.
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
