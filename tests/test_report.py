@@ -437,9 +437,11 @@ def test_the_answer_follows_the_results():
     assert answer.converges(judged(found, theorem_1_b="does not hold"))[0] == "No"
     assert answer.private(judged(found, infinite_and_accurate="holds"))[0] == "Yes, by proof"
     no = "does not hold"
-    leaky = judged(found, attack_on_algorithm_1=no, reidentification_rates=no)
+    leaky = judged(found, attack_on_algorithm_1=no, identity_protected=no)
     assert answer.attacked(leaky)[0] == "Images and identities and labels leak"
-    safe = judged(found, labels_not_protected="holds")
+    unclear = judged(leaky, identity_protected="cannot be checked")
+    assert answer.attacked(unclear)[0] == "Identities cannot be judged, images and labels leak"
+    safe = judged(found, labels_not_protected="holds", identity_protected="holds")
     assert answer.attacked(safe)[0] == "Images and identities and labels stay hidden"
     assert answer.answer(replace(found, figures=[]))[0][1] == "Not run yet"
 

@@ -71,11 +71,10 @@ def attacked(found: Found) -> tuple[str, str]:
 
 def _hidden(found: Found) -> str:
     """Return which of three things stay hidden, by the verdicts on them."""
-    safe = {what: found.claim(key).verdict.startswith("holds") for what, key in SECRETS.items()}
-    kept, told = ([what for what in safe if safe[what] == hidden] for hidden in (True, False))
-    parts = [f"{' and '.join(kept)} stay hidden"] * bool(kept)
-    parts += [f"{' and '.join(told)} {'do not' if kept else 'leak'}"] * bool(told)
-    return ", ".join(parts).capitalize()
+    groups: dict[str, list[str]] = {ending: [] for ending in ENDINGS.values()}
+    for what, key in SECRETS.items():
+        groups[ENDINGS[found.claim(key).verdict]].append(what)
+    return ", ".join(f"{' and '.join(names)} {ending}" for ending, names in groups.items() if names).capitalize()
 
 
 def added(found: Found) -> tuple[str, str]:
@@ -108,9 +107,15 @@ def tally(found: Found) -> tuple[str, str]:
 
 
 TARGET = 0.1  # the delta that we promise in a sentence
+ENDINGS = {
+    "holds": "stay hidden",
+    "holds if": "stay hidden",
+    "cannot be checked": "cannot be judged",
+    "does not hold": "leak",
+}
 SECRETS = {
     "images": "attack-on-algorithm-1",
-    "identities": "reidentification-rates",
+    "identities": "identity-protected",
     "labels": "labels-not-protected",
 }
 SENTENCES = {
