@@ -285,10 +285,10 @@ def _information(a: np.ndarray, degree: int) -> np.ndarray:
 
 def _at(found: Law, level) -> np.ndarray:
     """Return the probability of a level."""
-    position = level - found.lowest
-    inside = (position >= 0) & (position < found.probabilities.shape[-1])
+    position = np.asarray(level) - found.lowest
+    inside = (position >= 0) & (position < found.probabilities.shape[-1]) & (position % 1 == 0)
     shape = np.broadcast_shapes(np.shape(position), found.lowest.shape)
-    index = np.broadcast_to(np.where(inside, position, 0), shape)[..., None]
+    index = np.broadcast_to(np.where(inside, position, 0).astype(np.int64), shape)[..., None]
     table = np.broadcast_to(found.probabilities, (*shape, found.probabilities.shape[-1]))
     return np.where(inside, np.take_along_axis(table, index, axis=-1)[..., 0], 0.0)
 

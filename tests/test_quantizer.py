@@ -246,3 +246,12 @@ def test_probabilities_of_a_dithered_message_sum_to_one():
 def test_a_dither_outside_a_step_is_refused(dither):
     with pytest.raises(ValueError, match=r"dither = \S+ must lie in \[0, 1\), a share of a step"):
         quantizer.quantise(np.zeros(2), 1.0, 0.5, dither)
+
+
+@pytest.mark.parametrize("degree", [1, 2, 3])
+def test_levels_may_be_floats_and_what_is_no_level_is_never_sent(degree):
+    levels = np.arange(-4.0, 5.0)
+    chances = quantizer.probability(levels, 0.3, 1.0, degree=degree)
+    assert np.array_equal(chances, quantizer.probability(levels.astype(np.int64), 0.3, 1.0, degree=degree))
+    assert chances.sum() == pytest.approx(1.0)
+    assert not quantizer.probability(levels + 0.5, 0.3, 1.0, degree=degree).any()
