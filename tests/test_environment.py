@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 import zipfile
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -281,7 +282,8 @@ def test_an_interrupted_set_up_leaves_nothing_running_and_can_be_repeated(tmp_pa
     path = os.pathsep.join([str(uv.parent), surroundings(root)["PATH"]])
     env = surroundings(root, PATH=path, STARTED=str(started))
     command = [sys.executable, str(root / "companion" / "publish" / "environment.py")]
-    running = subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True)
+    heeds_ctrl_c = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # ignored where tests run in the background
+    running = subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True, preexec_fn=heeds_ctrl_c)
     deadline = time.monotonic() + 120
     while not (started.exists() and started.read_text().strip()) and time.monotonic() < deadline:
         time.sleep(0.05)

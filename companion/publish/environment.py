@@ -43,7 +43,7 @@ CAUSES = (  # what pip or uv prints, and what we say
     ),
     (
         r"No matching distribution found for (\S+)"
-        r"|no solution found[\s\S]*you require (\S+==[^\s,]+)",
+        r"|(?i:no solution found)[\s\S]*you require\s+(\S+==[^\s,]+)",
         "no build of {0} for this Python and machine: try Python 3.11",
     ),
     (

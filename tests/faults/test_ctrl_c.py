@@ -27,6 +27,7 @@ def interrupted(folder: Path, *arguments: str, when) -> tuple[str, str]:
         process = subprocess.Popen(
             [sys.executable, "-m", "companion", *arguments],
             cwd=ROOT, env=settings, stdin=subprocess.DEVNULL, stdout=said, stderr=errors, start_new_session=True,
+            preexec_fn=heeds_ctrl_c,
         )  # fmt: skip
         try:
             wait_until(lambda: process.poll() is not None or when())
@@ -39,6 +40,11 @@ def interrupted(folder: Path, *arguments: str, when) -> tuple[str, str]:
     assert code == command.INTERRUPTED
     assert not psutil.wait_procs(family, STOP_SECONDS)[1], "a kernel or a worker was left behind"
     return (folder / "said").read_text(), (folder / "errors").read_text()
+
+
+def heeds_ctrl_c() -> None:
+    """Let a child heed SIGINT: whoever runs these tests in the background of a shell has it ignored, by inheritance."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def wait_until(happens) -> None:
