@@ -10,8 +10,8 @@ import pytest
 from matplotlib.figure import Figure
 from PIL import Image
 
-from companion import figures
-from companion.figures import house
+from companion import house
+from companion.convergence import figures
 from ldp_core import network
 
 SUMMARY = pd.DataFrame(

@@ -10,6 +10,11 @@ from companion.publish import environment
 ROOT = Path(environment.ROOT)
 PACKAGES = ("ldp_core", "companion")
 CORE = {"checks", "network", "quantizer", "randomness", "optimizer", "triangular", "engine", "accountant", "audit", "clipping"}
+ROOMS = tuple(f"companion.{name}" for name in ("convergence", "budget", "mnist", "eeg"))
+STUDY = {
+    f"companion.{name}" for name in ("attacks", "claims", "data", "files", "house", "intervals", "params", "problems", "runs")
+}
+STUDY |= {f"ldp_core.{name}" for name in CORE}
 MAY = {  # a room of ldp_core or companion, and the rooms that it may import from
     "ldp_core.checks": set(),
     "ldp_core.clipping": {"ldp_core.checks"},
@@ -29,11 +34,11 @@ MAY = {  # a room of ldp_core or companion, and the rooms that it may import fro
     "companion.attacks": {"companion.data", "companion.problems"}
     | {f"ldp_core.{name}" for name in ("optimizer", "quantizer", "randomness")},
     "companion.claims": {"companion.data", "companion.files", "companion.intervals"},
-    "companion.experiments": {f"companion.{name}" for name in ("attacks", "claims", "data", "files", "intervals")}
-    | {"companion.problems", "companion.runs"}
-    | {f"ldp_core.{name}" for name in CORE},
-    "companion.figures": {"companion.files"} | {f"ldp_core.{name}" for name in ("accountant", "network", "quantizer")},
-    "companion.publish": {"ldp_core"} | {f"companion.{name}" for name in ("claims", "experiments", "files", "runs")},
+    "companion.params": {"companion.files"} | {f"ldp_core.{name}" for name in ("checks", "network", "optimizer", "randomness")},
+    "companion.house": {"companion.files"},
+    "companion.mushrooms": STUDY,
+    **{room: STUDY | {"companion.mushrooms"} for room in ROOMS},  # and never each other
+    "companion.publish": {"ldp_core"} | {f"companion.{name}" for name in ("claims", "files", "params", "runs")},
     "companion.__main__": {f"companion.{name}" for name in ("data", "publish", "runs")},
 }
 FILES = sorted(path.relative_to(ROOT) for package in PACKAGES for path in (ROOT / package).rglob("*.py"))

@@ -10,9 +10,10 @@ import nbformat
 import pytest
 
 from companion import files
+from companion import mushrooms as convergence
+from companion.convergence import rates, sweeps
 from companion.data.store import DataError
-from companion.experiments import convergence, rates, sweeps
-from companion.experiments.params import ParameterError, take
+from companion.params import ParameterError, take
 from companion.publish import batch, environment
 
 ROOT = Path(environment.ROOT)

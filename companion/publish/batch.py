@@ -29,7 +29,7 @@ from papermill.exceptions import PapermillExecutionError
 from traitlets.config import Config
 
 from companion import files
-from companion.experiments.params import nearest
+from companion.params import nearest
 from companion.publish import environment
 from companion.publish.report import provenance
 from companion.runs.store import default_folder

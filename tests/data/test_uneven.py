@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from companion.data import epochs
-from companion.experiments import eeg_overheard, eeg_training, eeg_trials
-from companion.experiments.params import ParameterError
+from companion.eeg import overheard as eeg_overheard
+from companion.eeg import training as eeg_training
+from companion.eeg import trials as eeg_trials
+from companion.params import ParameterError
 from tests.data import writers
 
 TRIALS = {1: 16, 2: 10, 3: 14, 4: 11, 5: 16, 6: 12}  # by subject

@@ -20,8 +20,10 @@ import matplotlib as mpl
 import nbformat
 import psutil
 
-from companion import figures, runs
-from companion.experiments import convergence, convergence_verdicts, rates, sweeps  # noqa: F401
+from companion import mushrooms as convergence
+from companion import runs
+from companion.convergence import claims as convergence_verdicts  # noqa: F401
+from companion.convergence import figures, rates
 from companion.publish import batch
 from companion.runs import fingerprint
 from ldp_core import network

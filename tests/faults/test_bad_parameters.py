@@ -18,7 +18,7 @@ from papermill.parameterize import parameterize_notebook
 
 from companion import __main__ as command
 from companion import files
-from companion.experiments.params import Params
+from companion.params import Params
 from companion.publish import batch, environment
 
 ROOT = Path(environment.ROOT)

@@ -44,7 +44,7 @@ def test_two_runs_into_the_same_folder_both_end_well(tmp_path):
 
 FULL = """
 import resource, sys
-from companion import figures
+from companion.convergence import figures
 from ldp_core import network
 figures.style()
 record = {"notebook": "01", "params": {}, "data": [], "numbers": {}}

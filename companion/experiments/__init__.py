@@ -1,1 +1,0 @@
-"""One file a notebook: validated parameters, shards, results. No plotting."""
