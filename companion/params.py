@@ -69,6 +69,11 @@ class Params(BaseModel):
         """Return the parameters that a notebook's names (`globals()`) give; refuse a name that is none."""
         return take(names, cls)[0]
 
+    def record(self, notebook: str, profile: str, *data) -> dict[str, Any]:
+        """Return what every figure of a notebook is saved with: its name, the data sets' provenance, and all parameters."""
+        sets = [each.provenance.as_dict() for each in data]
+        return {"notebook": notebook, "data": sets, "params": {"profile": profile, **self.model_dump()}}
+
     def into(self, kind: type[Kind], **changes) -> Kind:
         """Return the parameters of another experiment: those of the same name, and the changes."""
         shared = set(type(self).model_fields) & set(kind.model_fields)
