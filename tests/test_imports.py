@@ -28,6 +28,7 @@ MAY = {  # a room of ldp_core or companion, and the rooms that it may import fro
     "ldp_core.audit": {f"ldp_core.{name}" for name in ("checks", "quantizer", "randomness")},
     "companion.files": set(),
     "companion.intervals": set(),
+    "companion.exercises": set(),  # a browser runs them, too
     "companion.runs": {"companion.files"},  # knows nothing of the paper
     "companion.data": {"companion.files", "ldp_core.randomness"},
     "companion.problems": {f"ldp_core.{name}" for name in ("checks", "quantizer", "randomness")},  # not of the optimizer
