@@ -25,9 +25,14 @@ class Logistic:
 
     When there are more samples than distinct rows, the rows are counted instead, so that an iteration never costs more than
     one pass over the table, however long the history.
+
+    `most` clips: a sample's gradient is its row times at most so much, so no longer than `most` times
+    the row's norm.
     """
 
-    def __init__(self, features: OneHot, labels, history, l2: float = 0.0, warm_up: int = 0):
+    def __init__(
+        self, features: OneHot, labels, history, l2: float = 0.0, warm_up: int = 0, most: float = np.inf
+    ):
         labels, history = np.asarray(labels), np.asarray(history)
         if labels.shape != (features.rows,) or not np.isin(labels, (-1, 1)).all():
             raise ValueError(f"labels must hold -1 or 1 for each of the {features.rows} rows")
@@ -40,7 +45,9 @@ class Logistic:
             raise ValueError(
                 f"warm_up = {warm_up} must lie in [0, {history.shape[2]}), the number of data points in the history"
             )
-        self.features, self.l2, self.warm_up = features, float(l2), int(warm_up)
+        if not most > 0:
+            raise ValueError(f"most = {most} must be positive")
+        self.features, self.l2, self.warm_up, self.most = features, float(l2), int(warm_up), float(most)
         self.labels = labels.astype(np.int8)
         self.samples = history.shape[3]
         self._rows = np.ascontiguousarray(history, dtype=np.int32).reshape(*history.shape[:2], -1)
@@ -66,7 +73,7 @@ class Logistic:
         seen = (self.warm_up + t + 1) * self.samples
         gradients = np.empty(theta.shape)
         joint = self.features.joint
-        table = (joint.starts, joint.members, self.features.scale)
+        table = (joint.starts, joint.members, self.features.scale, self.most)
         theta = np.ascontiguousarray(theta, dtype=np.float64)
         if seen <= self.features.rows:
             kernels.gradients_of_history(theta, *self._history, seen, *table, gradients)

@@ -25,11 +25,13 @@ TAYLOR = tuple(1.0 / math.factorial(k) for k in range(13, -1, -1))  # remainder 
 
 @layout(
     theta="runs agents dim", entries=f"runs agents >=seen {GROUPS}", labels="runs agents >=seen", seen=int,
-    starts=">=2", members="members", scale=float, gradients="runs agents dim",
+    starts=">=2", members="members", scale=float, most=float, gradients="runs agents dim",
 )  # fmt: skip
 @numba.njit(parallel=True, cache=True, fastmath=CONTRACT)
-def gradients_of_history(theta, entries, labels, seen, starts, members, scale, gradients):
+def gradients_of_history(theta, entries, labels, seen, starts, members, scale, most, gradients):
     """Write into `gradients` the mean loss gradient over the first `seen` samples.
+
+    `most` bounds what multiplies a sample's row, 1 - p of its label: infinity does not clip.
 
     entries [runs, agents, samples, GROUPS] and labels [runs, agents, samples] are those of the samples, in order of arrival.
     """
@@ -41,7 +43,7 @@ def gradients_of_history(theta, entries, labels, seen, starts, members, scale, g
         residual = np.empty(seen)
         for s in range(seen):
             residual[s] = label[s] * _logit(table, own, s)
-        _negative_sigmoid(residual)
+        _negative_sigmoid(residual, most)
         sums = np.zeros(len(table))
         for s in range(seen):
             _scatter(sums, own, s, label[s] * residual[s])
@@ -50,10 +52,10 @@ def gradients_of_history(theta, entries, labels, seen, starts, members, scale, g
 
 @layout(
     theta="runs agents dim", counts="runs agents rows", seen=int, entries=f"rows {GROUPS}", labels="rows",
-    starts=">=2", members="members", scale=float, gradients="runs agents dim",
+    starts=">=2", members="members", scale=float, most=float, gradients="runs agents dim",
 )  # fmt: skip
 @numba.njit(parallel=True, cache=True, fastmath=CONTRACT)
-def gradients_of_counts(theta, counts, seen, entries, labels, starts, members, scale, gradients):
+def gradients_of_counts(theta, counts, seen, entries, labels, starts, members, scale, most, gradients):
     """The same for counts [runs, agents, rows], how often each row has been seen; entries and labels are the rows'."""
     runs, agents, _ = theta.shape
     for pair in numba.prange(runs * agents):
@@ -63,7 +65,7 @@ def gradients_of_counts(theta, counts, seen, entries, labels, starts, members, s
         residual = np.empty(len(count))
         for row in range(len(count)):
             residual[row] = labels[row] * _logit(table, entries, row)
-        _negative_sigmoid(residual)
+        _negative_sigmoid(residual, most)
         sums = np.zeros(len(table))
         for row in range(len(count)):
             _scatter(sums, entries, row, count[row] * labels[row] * residual[row])
@@ -119,8 +121,8 @@ def _project(sums, starts, members, factor, gradient):
 
 
 @numba.njit(inline="always")
-def _negative_sigmoid(x):
-    """Replace x by 1 / (1 + exp(x)), in loops without branches that the compiler turns into vector instructions.
+def _negative_sigmoid(x, most):
+    """Replace x by 1 / (1 + exp(x)), at most `most`, in loops without branches: vector instructions.
 
     x = k ln 2 + r with a whole k and |r| <= ln(2) / 2; exp(r) by its Taylor polynomial; 2**k by writing k + 1023 into the
     exponent bits of a float. The error is a few units in the last place.
@@ -140,4 +142,4 @@ def _negative_sigmoid(x):
     for s in range(len(x)):
         bits[s] = (bits[s] + 1023) << 52
     for s in range(len(x)):
-        x[s] = 1.0 / (1.0 + x[s] * power[s])
+        x[s] = min(1.0 / (1.0 + x[s] * power[s]), most)
