@@ -48,26 +48,49 @@ def _interrupted(command: str) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m companion", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="command", dest="name")
-    figures = commands.add_parser("figures", help="execute the notebooks and write figures/")
+    figures = commands.add_parser(
+        "figures", help="execute the notebooks and write figures/<profile>/"
+    )
     figures.add_argument("--profile", default="default", help="smoke, default, evening or paper")
-    figures.add_argument("--nb", default=None, help="one notebook, by the beginning of its name: 03")
-    figures.add_argument("--seed", default=None, help="a whole number; the profile's own by default")
-    figures.add_argument("--output", type=Path, default=ROOT / "figures", help="where the figures go")
+    figures.add_argument(
+        "--nb", default=None, help="one notebook, by the beginning of its name: 03"
+    )
+    figures.add_argument(
+        "--seed", default=None, help="a whole number; the profile's own by default"
+    )
+    figures.add_argument(
+        "--output", type=Path, default=None, help="a folder; default: figures/<profile>"
+    )
     figures.set_defaults(command=_figures)
-    report = commands.add_parser("report", help="write figures/report.html and the README's tables from what is in figures/")
-    report.add_argument("--output", type=Path, default=ROOT / "figures", help="the folder of the figures")
+    report = commands.add_parser(
+        "report", help="write figures/report.html and the README's tables from what is in figures/"
+    )
+    report.add_argument(
+        "--output", type=Path, default=ROOT / "figures", help="the folder of the figures"
+    )
     report.set_defaults(command=_report)
-    site = commands.add_parser("site", help="build site/: report, notebooks, documents and API as one static folder")
+    site = commands.add_parser(
+        "site", help="build site/: report, notebooks, documents and API as one static folder"
+    )
     site.set_defaults(command=_site)
-    verify = commands.add_parser("verify", help="run the smoke profile from nothing and compare its numbers with the reference")
+    verify = commands.add_parser(
+        "verify",
+        help="run the smoke profile from nothing and compare its numbers with the reference",
+    )
     verify.add_argument("--nb", default=None, help="one notebook, by the beginning of its name: 03")
     verify.add_argument("--update", action="store_true", help="write the reference instead")
     verify.set_defaults(command=_verify)
     test = commands.add_parser("test", help="run the test suite")
-    test.add_argument("rest", nargs=argparse.REMAINDER, help="passed on to pytest; nothing: everything, on all cores")
+    test.add_argument(
+        "rest",
+        nargs=argparse.REMAINDER,
+        help="passed on to pytest; nothing: everything, on all cores",
+    )
     test.set_defaults(command=_test)
     matrix = commands.add_parser("matrix", help="run tests and verify as other machines would")
-    matrix.add_argument("--rows", nargs="*", default=[], help="machines: native, sse, busy ...; all by default")
+    matrix.add_argument(
+        "--rows", nargs="*", default=[], help="machines: native, sse, busy ...; all by default"
+    )
     matrix.add_argument("--parts", nargs="*", default=[], help="tests, verify; both by default")
     matrix.set_defaults(command=_matrix)
     lab = commands.add_parser("lab", help="open JupyterLab on this machine only, with a token")
@@ -87,10 +110,24 @@ def _figures(options: argparse.Namespace) -> int:
 
     try:
         ended = batch.run(options.profile, options.nb, options.seed, options.output)
+        options.output = batch.place(options.profile, options.output)
     except batch.BatchError as error:
         print(f"figures: {error}", file=sys.stderr)
         return 2
-    return _report(options) or ended
+    return _report(options) or _compare(options.output) or ended
+
+
+def _compare(output: Path) -> int:
+    """Say whether the committed results were reproduced, and write the same as a page."""
+    from companion.publish import reproduce
+
+    committed = ROOT / "figures"
+    if output.resolve() == committed:
+        return 0
+    compared = reproduce.between(output.resolve(), committed, ROOT)
+    print(f"\n{reproduce.text(compared)}")
+    print(f"picture beside picture: {os.path.relpath(reproduce.write(compared))}")
+    return 0
 
 
 def _report(options: argparse.Namespace) -> int:
@@ -102,9 +139,14 @@ def _report(options: argparse.Namespace) -> int:
     try:
         written = report.build(options.output.resolve(), ROOT)
     except (OSError, ValueError, KeyError, TypeError) as error:
-        print(f"report: a file in {options.output} cannot be used: {' '.join(str(error).split())}", file=sys.stderr)
+        print(
+            f"report: a file in {options.output} cannot be used: {' '.join(str(error).split())}",
+            file=sys.stderr,
+        )
         return 1
-    print(f"report: {next(os.path.relpath(path) for path in written if path.name == 'report.html')}")
+    print(
+        f"report: {next(os.path.relpath(path) for path in written if path.name == 'report.html')}"
+    )
     return 0
 
 
@@ -133,7 +175,9 @@ def _test(options: argparse.Namespace) -> int:
 
     from companion.runs.execute import cores
 
-    ended = pytest.main(options.rest or ["-n", str(cores()), "--dist", "loadfile"])  # whole files side by side
+    ended = pytest.main(
+        options.rest or ["-n", str(cores()), "--dist", "loadfile"]
+    )  # whole files side by side
     if ended == pytest.ExitCode.INTERRUPTED:
         raise KeyboardInterrupt
     return int(ended)
@@ -153,9 +197,16 @@ def _lab(options: argparse.Namespace) -> int:
     from jupyter_server.serverapp import ServerApp
     from jupyterlab.labapp import LabApp
 
-    settings = ["--ServerApp.ip=127.0.0.1", f"--ServerApp.port={options.port}"]  # Jupyter makes the token, and prints it
-    signal.signal(signal.SIGINT, _stop_lab)  # where there is a terminal Jupyter sets its own, which asks first
-    LabApp.launch_instance([*settings, f"--ServerApp.root_dir={ROOT}", *(["--allow-root"] if _is_root() else [])])
+    settings = [
+        "--ServerApp.ip=127.0.0.1",
+        f"--ServerApp.port={options.port}",
+    ]  # Jupyter makes the token, and prints it
+    signal.signal(
+        signal.SIGINT, _stop_lab
+    )  # where there is a terminal Jupyter sets its own, which asks first
+    LabApp.launch_instance(
+        [*settings, f"--ServerApp.root_dir={ROOT}", *(["--allow-root"] if _is_root() else [])]
+    )
     if ServerApp.instance()._stopping:
         raise KeyboardInterrupt
     return 0
@@ -188,7 +239,11 @@ def _is_root() -> bool:
 
 
 def _bench(options: argparse.Namespace) -> int:
-    chosen = [path for path in sorted((ROOT / "benchmarks").glob("[a-z]*.py")) if options.only in path.stem]
+    chosen = [
+        path
+        for path in sorted((ROOT / "benchmarks").glob("[a-z]*.py"))
+        if options.only in path.stem
+    ]
     if not chosen:
         print(f"bench: no benchmark has {options.only!r} in its name", file=sys.stderr)
         return 2

@@ -23,7 +23,11 @@ PROFILES = ("smoke", "default", "evening", "paper")
 def house(tmp_path, monkeypatch):
     """Return a folder with two tiny notebooks and a profile, in place of the project's own."""
     for name in ("NOTEBOOKS", "PROFILES", "CACHE"):
-        monkeypatch.setattr(batch, name, tmp_path / {"NOTEBOOKS": "nb", "PROFILES": "nb/profiles", "CACHE": "cache"}[name])
+        monkeypatch.setattr(
+            batch,
+            name,
+            tmp_path / {"NOTEBOOKS": "nb", "PROFILES": "nb/profiles", "CACHE": "cache"}[name],
+        )
     monkeypatch.setattr(batch, "ROOT", tmp_path)
     (tmp_path / "nb" / "profiles").mkdir(parents=True)
     write_notebook(tmp_path / "nb" / "01_good.ipynb", FIGURE.format(name="fig1"))
@@ -35,16 +39,22 @@ def house(tmp_path, monkeypatch):
 PARAMETERS = 'profile: str = ""\noutput: str = ""\nseed: int = 0\nsize: int = 1\n'
 FIGURE = """
 import json, pathlib
-pathlib.Path(output).mkdir(exist_ok=True)
+pathlib.Path(output).mkdir(parents=True, exist_ok=True)
 record = {{"figure": "{name}", "data": [{{"kind": "real", "name": "Numbers"}}], "numbers": [size, seed]}}
 (pathlib.Path(output) / "{name}.json").write_text(json.dumps(record))
 """
 
 
 def write_notebook(path, *cells):
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(PARAMETERS, metadata={"tags": ["parameters"]})])
+    notebook = nbformat.v4.new_notebook(
+        cells=[nbformat.v4.new_code_cell(PARAMETERS, metadata={"tags": ["parameters"]})]
+    )
     notebook.cells += [nbformat.v4.new_code_cell(cell) for cell in cells]
-    notebook.metadata.kernelspec = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    notebook.metadata.kernelspec = {
+        "name": "python3",
+        "display_name": "Python 3",
+        "language": "python",
+    }
     nbformat.write(notebook, path)
 
 
@@ -58,33 +68,54 @@ def test_profile_seed_and_output_reach_the_notebook(house, capsys):
         and "fig1" in table[2]
         and "real: Numbers" in table[2]
     )
-    assert nbformat.read(house / "out" / "notebooks" / "01_good.ipynb", 4).cells[0].metadata.get("papermill") is None
+    assert (
+        nbformat.read(house / "out" / "notebooks" / "01_good.ipynb", 4)
+        .cells[0]
+        .metadata.get("papermill")
+        is None
+    )
     record = provenance.load(house / "out")["01_good"]
-    assert (record["profile"], record["seed"], record["commit"]) == ("smoke", 7, "") and record["seconds"] > 0
+    assert (record["profile"], record["seed"], record["commit"]) == ("smoke", 7, "") and record[
+        "seconds"
+    ] > 0
 
 
 def test_a_failing_notebook_names_its_cell_and_spares_the_others(house, capsys):
-    write_notebook(house / "nb" / "01_good.ipynb", "x = 1", "raise ValueError('d_0 = -1 must be positive')")
+    write_notebook(
+        house / "nb" / "01_good.ipynb", "x = 1", "raise ValueError('d_0 = -1 must be positive')"
+    )
     assert batch.run("smoke", output=house / "out") == 1
     captured = capsys.readouterr()
-    assert "01_good: FAILED in cell 3 (In [4]): ValueError: d_0 = -1 must be positive" in captured.err
+    assert (
+        "01_good: FAILED in cell 3 (In [4]): ValueError: d_0 = -1 must be positive" in captured.err
+    )
     assert not (house / "out" / "notebooks" / "01_good.ipynb").exists()
-    assert (house / "out" / "notebooks" / "02_other.ipynb").exists() and (house / "out" / "fig2.json").exists()
+    assert (house / "out" / "notebooks" / "02_other.ipynb").exists() and (
+        house / "out" / "fig2.json"
+    ).exists()
     assert "FAILED" in captured.out
     assert set(provenance.load(house / "out")) == {"02_other"}
 
 
-def test_the_smallest_profile_works_alone_and_leaves_no_trace_in_the_environment(house, monkeypatch):
+def test_the_smallest_profile_works_alone_and_leaves_no_trace_in_the_environment(
+    house, monkeypatch
+):
     monkeypatch.setenv("NUMBA_NUM_THREADS", "2")
     monkeypatch.delenv("WORKERS", raising=False)
     write_notebook(
-        house / "nb" / "01_good.ipynb", "import os; print(os.environ.get('WORKERS'), os.environ['NUMBA_NUM_THREADS'])"
+        house / "nb" / "01_good.ipynb",
+        "import os; print(os.environ.get('WORKERS'), os.environ['NUMBA_NUM_THREADS'])",
     )
     (house / "nb" / "profiles" / "large.yaml").write_text("01_good:\n  size: 9\n")
     said = []
     for profile in ("smoke", "large"):
         assert batch.run(profile, number="01", output=house / "out") == 0
-        said.append(nbformat.read(house / "out" / "notebooks" / "01_good.ipynb", 4).cells[-1].outputs[0]["text"].split())
+        said.append(
+            nbformat.read(house / "out" / "notebooks" / "01_good.ipynb", 4)
+            .cells[-1]
+            .outputs[0]["text"]
+            .split()
+        )
     assert said == [["1", "2"], ["None", "2"]]  # what the user has set stays
     assert "WORKERS" not in os.environ
 
@@ -109,7 +140,9 @@ def test_a_dead_kernel_is_a_failure_of_its_notebook_only(house, capsys):
 
 def test_a_cell_that_hangs_is_stopped_and_what_came_before_it_kept(house, capsys, monkeypatch):
     monkeypatch.setattr(batch, "CELL_SECONDS", 1)
-    write_notebook(house / "nb" / "01_good.ipynb", "print('before')", "import time; time.sleep(600)")
+    write_notebook(
+        house / "nb" / "01_good.ipynb", "print('before')", "import time; time.sleep(600)"
+    )
     assert batch.run("smoke", number="01", output=house / "out") == 1
     assert "01_good: FAILED in CellTimeoutError" in capsys.readouterr().err
     kept = nbformat.read(house / "cache" / "notebooks" / "01_good.ipynb", 4)
@@ -123,19 +156,56 @@ def test_progress_bars_are_counted_and_left_out(house, capsys):
         "99%| | 1/2 [it]",
     ]
     write_notebook(
-        house / "nb" / "01_good.ipynb", *(f"import sys; print({bar!r}, file=sys.stderr)" for bar in bars), "print('kept')"
+        house / "nb" / "01_good.ipynb",
+        *(f"import sys; print({bar!r}, file=sys.stderr)" for bar in bars),
+        "print('kept')",
     )
     assert batch.run("smoke", number="01", output=house / "out") == 0
     record = provenance.load(house / "out")["01_good"]
     assert (record["shards"], record["reused"]) == (13, 4)
     assert "01_good: 4 of 13 shards were finished before\n" in capsys.readouterr().out
-    outputs = [cell.outputs for cell in nbformat.read(house / "out" / "notebooks" / "01_good.ipynb", 4).cells]
+    outputs = [
+        cell.outputs
+        for cell in nbformat.read(house / "out" / "notebooks" / "01_good.ipynb", 4).cells
+    ]
     assert [output["text"] for shown in outputs for output in shown] == ["kept\n"]
+
+
+def test_a_profile_writes_to_a_folder_of_its_own(house):
+    assert batch.run("smoke", number="1") == 0
+    assert (house / "figures" / "smoke" / "fig1.json").exists()
+    assert [path.name for path in (house / "figures").iterdir()] == ["smoke"]
+
+
+def test_the_committed_results_are_renewed_on_purpose_only(house):
+    figures = house / "figures"
+    for name in ("smoke", "default"):
+        with pytest.raises(BatchError, match=f"profile {name} writes to figures/{name}"):
+            batch.place(name, figures)
+    assert batch.place("paper") == figures / "paper"
+    assert batch.place("paper", figures) == figures
+    assert batch.place("smoke", house / "elsewhere") == house / "elsewhere"
+
+
+def test_git_does_not_see_the_folders_of_profiles():
+    paths = [f"figures/{name}/fig1.png" for name in PROFILES]
+    ended = subprocess.run(
+        ["git", "check-ignore", *paths], cwd=ROOT, capture_output=True, text=True
+    )
+    if ended.returncode == 128:
+        pytest.skip("this is not a git checkout")
+    assert ended.stdout.split() == paths
+    kept = ["git", "check-ignore", "figures/fig1.png", "figures/notebooks/01_convergence.html"]
+    assert subprocess.run(kept, cwd=ROOT, capture_output=True, text=True).stdout == ""
 
 
 WRONG = {
     "unknown profile": ({"profile_name": "huge"}, None, "PROFILE = 'huge' must be one of smoke"),
-    "unknown notebook": ({"number": "07"}, None, "NB = '07' must be the beginning of one notebook's name: 01_good, 02_other"),
+    "unknown notebook": (
+        {"number": "07"},
+        None,
+        "NB = '07' must be the beginning of one notebook's name: 01_good, 02_other",
+    ),
     "ambiguous notebook": ({"number": "0"}, None, "NB = '0' must be the beginning of one"),
     "seed": ({"seed": "-1"}, None, "SEED = '-1' must be a whole number"),
     "seed word": ({"seed": "one"}, None, "SEED = 'one' must be a whole number"),
@@ -149,8 +219,16 @@ WRONG = {
         "01_good:\n  weight: 3\n",
         "profile smoke: 01_good has no parameter weight; it has profile, output, seed, size",
     ),
-    "profile of no notebook": ({}, "09_none:\n  size: 3\n", "profile smoke: 09_none is not a notebook"),
-    "profile that is a list": ({}, "01_good: [1, 2]\n", "profile smoke: 01_good must hold parameters"),
+    "profile of no notebook": (
+        {},
+        "09_none:\n  size: 3\n",
+        "profile smoke: 09_none is not a notebook",
+    ),
+    "profile that is a list": (
+        {},
+        "01_good: [1, 2]\n",
+        "profile smoke: 01_good must hold parameters",
+    ),
     "profile that is not YAML": ({}, "01_good: {", "smoke.yaml is not YAML"),
 }
 
@@ -167,10 +245,16 @@ def test_refused_before_anything_runs(house, name):
 
 def test_the_command_refuses_in_one_line():
     ended = subprocess.run(
-        [sys.executable, "-m", "companion", "figures", "--profile", "huge"], cwd=ROOT, capture_output=True, text=True
+        [sys.executable, "-m", "companion", "figures", "--profile", "huge"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
     )
     assert ended.returncode == 2
-    assert ended.stderr.strip() == "figures: PROFILE = 'huge' must be one of default, evening, paper, smoke"
+    assert (
+        ended.stderr.strip()
+        == "figures: PROFILE = 'huge' must be one of default, evening, paper, smoke"
+    )
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
@@ -178,7 +262,9 @@ def test_committed_notebooks_have_no_outputs_and_known_parameters(path):
     notebook = nbformat.read(path, 4)
     nbformat.validate(notebook)
     assert all(
-        not cell.get("outputs") and cell.get("execution_count") is None for cell in notebook.cells if cell.cell_type == "code"
+        not cell.get("outputs") and cell.get("execution_count") is None
+        for cell in notebook.cells
+        if cell.cell_type == "code"
     )
     for profile in PROFILES:
         batch.parameters(path, profile, 3, ROOT / "figures")
@@ -193,13 +279,20 @@ def test_a_profile_may_extend_another_by_one_step(monkeypatch, tmp_path):
     evening, paper = batch.profile("evening"), batch.profile("paper")
     assert [name for name in paper if evening[name] != paper[name]] == ["03_mnist_idlg"]
     own, theirs = evening["03_mnist_idlg"], paper["03_mnist_idlg"]
-    assert own["full_repeats"] == 0 < theirs["full_repeats"] and own["fig5_images"] == theirs["fig5_images"]
+    assert (
+        own["full_repeats"] == 0 < theirs["full_repeats"]
+        and own["fig5_images"] == theirs["fig5_images"]
+    )
     monkeypatch.setattr(batch, "PROFILES", tmp_path)
     (tmp_path / "one.yaml").write_text("extends: two\n")
     (tmp_path / "two.yaml").write_text("extends: three\n")
-    with pytest.raises(batch.BatchError, match="profile one extends two, which extends another itself"):
+    with pytest.raises(
+        batch.BatchError, match="profile one extends two, which extends another itself"
+    ):
         batch.profile("one")
-    with pytest.raises(batch.BatchError, match="profile two extends 'three', which must be one of one, two"):
+    with pytest.raises(
+        batch.BatchError, match="profile two extends 'three', which must be one of one, two"
+    ):
         batch.profile("two")
     (tmp_path / "two.yaml").write_text("01_convergence: [1]\n")
     with pytest.raises(batch.BatchError, match="profile two: 01_convergence must hold parameters"):
@@ -220,7 +313,9 @@ def test_the_default_profile_is_the_notebooks_as_they_stand():
 def smoke(tmp_path_factory):
     """Execute all notebooks once at the smoke profile; return the folder."""
     folder = tmp_path_factory.mktemp("smoke") / "with a space"
-    assert any(batch.run("smoke", output=folder) == 0 for _ in range(2))  # once in a while a kernel's last message gets lost
+    assert any(
+        batch.run("smoke", output=folder) == 0 for _ in range(2)
+    )  # once in a while a kernel's last message gets lost
     return folder
 
 
@@ -228,7 +323,10 @@ def smoke(tmp_path_factory):
 def test_notebooks_run_at_smoke_size(smoke, path):
     executed = nbformat.read(smoke / "notebooks" / path.name, 4)
     assert any(
-        "image/png" in output.get("data", {}) for cell in executed.cells if cell.cell_type == "code" for output in cell.outputs
+        "image/png" in output.get("data", {})
+        for cell in executed.cells
+        if cell.cell_type == "code"
+        for output in cell.outputs
     )
 
 
@@ -246,9 +344,14 @@ def test_smoke_numbers_are_those_of_the_reference(smoke):
     comparable = [
         notebook
         for notebook, entry in reference.items()
-        if all(figure["data"] == measured[notebook]["figures"][name]["data"] for name, figure in entry["figures"].items())
+        if all(
+            figure["data"] == measured[notebook]["figures"][name]["data"]
+            for name, figure in entry["figures"].items()
+        )
     ]
-    assert {"01_convergence", "02_privacy_budget"} <= set(comparable), "Mushrooms ship with the code"
+    assert {"01_convergence", "02_privacy_budget"} <= set(comparable), (
+        "Mushrooms ship with the code"
+    )
     for notebook in comparable:
         assert not list(verify.differences(notebook, measured[notebook], reference[notebook]))
 

@@ -36,9 +36,16 @@ def house(tmp_path, monkeypatch):
     (tmp_path / "nb" / "profiles").mkdir(parents=True)
     (tmp_path / "nb" / "profiles" / "smoke.yaml").write_text("01_tiny:\n  size: 3\n")
     parameters = 'profile: str = ""\noutput: str = ""\nseed: int = 0\nsize: int = 1\n'
-    cells = [nbformat.v4.new_code_cell(parameters, metadata={"tags": ["parameters"]}), nbformat.v4.new_code_cell(SAVE)]
+    cells = [
+        nbformat.v4.new_code_cell(parameters, metadata={"tags": ["parameters"]}),
+        nbformat.v4.new_code_cell(SAVE),
+    ]
     notebook = nbformat.v4.new_notebook(cells=cells)
-    notebook.metadata.kernelspec = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    notebook.metadata.kernelspec = {
+        "name": "python3",
+        "display_name": "Python 3",
+        "language": "python",
+    }
     nbformat.write(notebook, tmp_path / "nb" / "01_tiny.ipynb")
     return tmp_path
 
@@ -50,16 +57,23 @@ def two_processors(monkeypatch):
     monkeypatch.setattr(verify, "OTHER_SEEDS", (1,))
 
 
-def test_a_real_run_passes_and_a_doctored_reference_is_named(house, two_processors, monkeypatch, capsys):
+def test_a_real_run_passes_and_a_doctored_reference_is_named(
+    house, two_processors, monkeypatch, capsys
+):
     monkeypatch.setenv("LDP_DATA", "/somewhere")
     monkeypatch.setenv("LDP_CACHE", str(house / "mine"))
     before = dict(os.environ)
     assert verify.run(update=True) == 0
-    assert "wrote the numbers of 01_tiny as 2 processors and 2 seeds gave them" in capsys.readouterr().out
+    assert (
+        "wrote the numbers of 01_tiny as 2 processors and 2 seeds gave them"
+        in capsys.readouterr().out
+    )
     figures = verify.load()["01_tiny"]["figures"]
     assert figures["fig1"]["numbers"] == {"count": 3, "mean": 0.333333333333, "seen": ["", "cache"]}
     assert figures["fig1"]["away"] == {}
-    assert figures["fig5"]["away"] == {"fig5.mse": pytest.approx(1.0, rel=0.01)}  # the seed moves it further
+    assert figures["fig5"]["away"] == {
+        "fig5.mse": pytest.approx(1.0, rel=0.01)
+    }  # the seed moves it further
     assert dict(os.environ) == before and not (house / "figures").exists()
     assert verify.run() == 0
     assert "8 numbers and verdicts of 1 notebooks are as they were" in capsys.readouterr().out
@@ -68,7 +82,10 @@ def test_a_real_run_passes_and_a_doctored_reference_is_named(house, two_processo
     verify.REFERENCE.write_text(json.dumps(doctored))
     assert verify.run("01") == 1
     said = capsys.readouterr().out
-    assert "exact number: 01_tiny: fig1.mean is 0.333333333, the reference 0.33334; allowed: 0.33333" in said
+    assert (
+        "exact number: 01_tiny: fig1.mean is 0.333333333, the reference 0.33334; allowed: 0.33333"
+        in said
+    )
     assert "1 of kind exact number: no processor may change these" in said
 
 
@@ -87,12 +104,22 @@ MEASURED = {
         "fig2": {"data": ["ab"], "numbers": {"summary": {"mean": [0.5, 0.75]}, "count": 3}},
         "fig3_bounds": {
             "data": ["ab"],
-            "numbers": {"log10_delta": {"theorem 2.1": 5.2}, "name": "none", "gap": 1e-26, "flag": True},
+            "numbers": {
+                "log10_delta": {"theorem 2.1": 5.2},
+                "name": "none",
+                "gap": 1e-26,
+                "flag": True,
+            },
         },
         "fig5": {
             "data": ["cd"],
             "numbers": {
-                "rates": {"mse": [0.1, 0.2], "ssim": [0.5, 0.6], "right": [True, False], "images": [5, 5]},
+                "rates": {
+                    "mse": [0.1, 0.2],
+                    "ssim": [0.5, 0.6],
+                    "right": [True, False],
+                    "images": [5, 5],
+                },
                 "labels": [{"labels": 0.5, "labels_low": 0.2, "labels_high": 0.8}],
             },
         },
@@ -127,8 +154,18 @@ CHANGES = {  # where, new value, its kind and what is said about it (nothing: al
         "fig3_bounds.log10_delta.theorem 2.1 is 5.21",
     ),
     "nearly zero": ((*BOUNDS, "gap"), 3e-20, "", ""),
-    "word": ((*BOUNDS, "name"), "l1", verify.EXACT, "fig3_bounds.name is 'l1', the reference 'none'"),
-    "flag": ((*BOUNDS, "flag"), False, verify.EXACT, "fig3_bounds.flag is False, the reference True"),
+    "word": (
+        (*BOUNDS, "name"),
+        "l1",
+        verify.EXACT,
+        "fig3_bounds.name is 'l1', the reference 'none'",
+    ),
+    "flag": (
+        (*BOUNDS, "flag"),
+        False,
+        verify.EXACT,
+        "fig3_bounds.flag is False, the reference True",
+    ),
     "nothing": ((*BOUNDS, "gap"), None, verify.EXACT, "fig3_bounds.gap is None"),
     "twice as far as seen": ((*FIG5, "rates", "mse", 1), 0.49, "", ""),
     "further than seen": (
@@ -138,13 +175,33 @@ CHANGES = {  # where, new value, its kind and what is said about it (nothing: al
         "fig5.rates.mse.1 is 0.51, the reference 0.2; allowed: -0.1 to 0.5 (where a search ends)",
     ),
     "one of twenty": ((*FIG5, "rates", "ssim", 0), 0.55, "", ""),
-    "more than one of twenty": ((*FIG5, "rates", "ssim", 0), 0.56, verify.DEPENDENT, "fig5.rates.ssim.0 is 0.56"),
+    "more than one of twenty": (
+        (*FIG5, "rates", "ssim", 0),
+        0.56,
+        verify.DEPENDENT,
+        "fig5.rates.ssim.0 is 0.56",
+    ),
     "within its own interval": ((*FIG5, "labels", 0, "labels"), 0.79, "", ""),
     "an end within": ((*FIG5, "labels", 0, "labels_low"), 0.49, "", ""),
-    "beyond its own interval": ((*FIG5, "labels", 0, "labels"), 0.81, verify.DEPENDENT, "fig5.labels.0.labels is"),
+    "beyond its own interval": (
+        (*FIG5, "labels", 0, "labels"),
+        0.81,
+        verify.DEPENDENT,
+        "fig5.labels.0.labels is",
+    ),
     "one search": ((*FIG5, "rates", "right", 0), False, "", ""),
-    "number of searches": ((*FIG5, "rates", "images", 0), 6, verify.EXACT, "fig5.rates.images.0 is 6"),
-    "data": (("figures", "fig5", "data"), ["ef"], verify.DATA, "fig5 is of data ef, the reference of cd"),
+    "number of searches": (
+        (*FIG5, "rates", "images", 0),
+        6,
+        verify.EXACT,
+        "fig5.rates.images.0 is 6",
+    ),
+    "data": (
+        ("figures", "fig5", "data"),
+        ["ef"],
+        verify.DATA,
+        "fig5 is of data ef, the reference of cd",
+    ),
     "verdict": (
         ("verdicts", "lemma-6"),
         "does not hold",
@@ -203,11 +260,20 @@ def test_every_kind_of_difference_says_what_to_do(capsys):
 
 def test_intervals_come_from_other_processors_and_seeds():
     entry = copy.deepcopy(MEASURED)
-    other = changed((*FIG5, "rates", "mse", 0), 0.13, changed(("verdicts", "attack"), "cannot be checked"))
-    seed = changed((*FIG5, "rates", "mse", 1), 0.5, changed(("verdicts", "lemma-6"), "does not hold"))
+    other = changed(
+        (*FIG5, "rates", "mse", 0), 0.13, changed(("verdicts", "attack"), "cannot be checked")
+    )
+    seed = changed(
+        (*FIG5, "rates", "mse", 1), 0.5, changed(("verdicts", "lemma-6"), "does not hold")
+    )
     assert not list(verify.derive("01_a", entry, [{"01_a": other}, {}], [{"01_a": seed}]))
-    away = entry["figures"]["fig5"]["away"]  # a processor speaks for the column, a seed for its number
-    assert away == {"fig5.rates.mse": pytest.approx(0.03, rel=0.01), "fig5.rates.mse.1": pytest.approx(0.3, rel=0.01)}
+    away = entry["figures"]["fig5"][
+        "away"
+    ]  # a processor speaks for the column, a seed for its number
+    assert away == {
+        "fig5.rates.mse": pytest.approx(0.03, rel=0.01),
+        "fig5.rates.mse.1": pytest.approx(0.3, rel=0.01),
+    }
     assert away["fig5.rates.mse"] >= 0.03 and away["fig5.rates.mse.1"] >= 0.3
     assert entry["verdicts"] == {"lemma-6": "holds", "attack": ["holds", "cannot be checked"]}
     assert not list(verify.differences("01_a", other, entry))
@@ -216,7 +282,10 @@ def test_intervals_come_from_other_processors_and_seeds():
 def test_a_seed_says_nothing_about_numbers_that_are_not_searched():
     entry = {"figures": {"fig4": {"data": [], "numbers": {"mean": 0.5}}}, "verdicts": {}}
     seed = changed(("figures", "fig4", "numbers", "mean"), 0.9, entry)
-    assert not list(verify.derive("03_a", entry, [], [{"03_a": seed}])) and entry["figures"]["fig4"]["away"] == {}
+    assert (
+        not list(verify.derive("03_a", entry, [], [{"03_a": seed}]))
+        and entry["figures"]["fig4"]["away"] == {}
+    )
     list(verify.derive("03_a", entry, [{"03_a": seed}], []))
     assert set(entry["figures"]["fig4"]["away"]) == {"fig4.mean"}
 
@@ -224,7 +293,9 @@ def test_a_seed_says_nothing_about_numbers_that_are_not_searched():
 def test_what_is_called_exact_and_depends_on_the_processor_is_found():
     entry, other = copy.deepcopy(MEASURED), changed((*BOUNDS, "log10_delta", "theorem 2.1"), 5.3)
     (found,) = verify.derive("01_a", entry, [{"01_a": other}], [])
-    assert found.kind == verify.EXACT and found.sentence.startswith("it depends on the processor: fig3_bounds.log10_delta")
+    assert found.kind == verify.EXACT and found.sentence.startswith(
+        "it depends on the processor: fig3_bounds.log10_delta"
+    )
 
 
 def test_data_that_depend_on_the_processor_are_found_and_those_of_another_seed_may_differ():
@@ -237,9 +308,13 @@ def test_data_that_depend_on_the_processor_are_found_and_those_of_another_seed_m
 def test_a_new_notebook_asks_for_a_reference():
     (found,) = verify.differences("03_new", MEASURED, None)
     assert found.kind == verify.ABSENT
-    assert found.sentence == "03_new: there is no reference; `make verify UPDATE=1 NB=03` writes one"
+    assert (
+        found.sentence == "03_new: there is no reference; `make verify UPDATE=1 NB=03` writes one"
+    )
     nothing = verify._nothing()
-    assert {found.kind for found in verify.differences("03_new", nothing, REFERENCE)} == {verify.ABSENT}
+    assert {found.kind for found in verify.differences("03_new", nothing, REFERENCE)} == {
+        verify.ABSENT
+    }
 
 
 def test_the_written_reference_reads_back(tmp_path, monkeypatch):
@@ -252,7 +327,12 @@ def test_the_committed_reference_is_whole():
     reference = verify.load()
     assert set(reference) <= {path.stem for path in batch.notebooks()}
     for notebook, entry in reference.items():
-        given = {key: verdicts if isinstance(verdicts, list) else [verdicts] for key, verdicts in entry["verdicts"].items()}
-        assert entry["figures"] and {verdict for several in given.values() for verdict in several} <= set(claims.VERDICTS)
+        given = {
+            key: verdicts if isinstance(verdicts, list) else [verdicts]
+            for key, verdicts in entry["verdicts"].items()
+        }
+        assert entry["figures"] and {
+            verdict for several in given.values() for verdict in several
+        } <= set(claims.VERDICTS)
         again = {**entry, "verdicts": {key: several[0] for key, several in given.items()}}
         assert not list(verify.differences(notebook, again, entry))

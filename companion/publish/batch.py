@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import signal
 import socket
 import sys
@@ -20,7 +19,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import nbformat
 import papermill
 import psutil
 import yaml
@@ -30,18 +28,25 @@ from traitlets.config import Config
 
 from companion import files
 from companion.params import nearest
-from companion.publish import environment
+from companion.publish import environment, executed
 from companion.publish.report import provenance
 from companion.runs.store import default_folder
 
 ROOT = Path(environment.ROOT)
-NOTEBOOKS, PROFILES, CACHE = ROOT / "notebooks", ROOT / "notebooks" / "profiles", ROOT / "data" / "cache"
+NOTEBOOKS, PROFILES, CACHE = (
+    ROOT / "notebooks",
+    ROOT / "notebooks" / "profiles",
+    ROOT / "data" / "cache",
+)
+COMMITTED = ("paper", "evening")  # the sizes of the results in figures/, which are committed
 SMALLEST = "smoke"  # this profile is to be over soon, the others may take their time:
 CELL_SECONDS = 300  # a cell of it that takes longer hangs,
 SCHEDULER_SECONDS = 5  # to answer a knock
 THREADS = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 ALONE = {"WORKERS": "1", **dict.fromkeys(THREADS, "1")}  # and it has too little work to share out
-ENCRYPTED = Config({"KernelManager": {"transport_encryption": "auto"}})  # between papermill and the kernel
+ENCRYPTED = Config(
+    {"KernelManager": {"transport_encryption": "auto"}}
+)  # between papermill and the kernel
 
 
 class SavingOnce(NBClientEngine):
@@ -85,7 +90,9 @@ def notebooks(number: str | None = None) -> list[Path]:
     beginning = number.zfill(2) if number.isascii() and number.isdigit() else number  # 1 means 01
     chosen = [path for path in found if path.name.startswith(beginning)]
     if len(chosen) != 1:
-        raise BatchError(f"NB = {number!r} must be the beginning of one notebook's name: {', '.join(p.stem for p in found)}")
+        raise BatchError(
+            f"NB = {number!r} must be the beginning of one notebook's name: {', '.join(p.stem for p in found)}"
+        )
     return chosen
 
 
@@ -99,11 +106,18 @@ def profile(name: str) -> dict[str, dict]:
         return content
     base = content.pop("extends")
     if base not in _profiles():
-        raise BatchError(f"profile {name} extends {base!r}, which must be one of {', '.join(_profiles())}")
+        raise BatchError(
+            f"profile {name} extends {base!r}, which must be one of {', '.join(_profiles())}"
+        )
     below = _read_profile(base)
     if "extends" in below:
-        raise BatchError(f"profile {name} extends {base}, which extends another itself: one step is all there is")
-    return {notebook: below.get(notebook, {}) | content.get(notebook, {}) for notebook in below | content}
+        raise BatchError(
+            f"profile {name} extends {base}, which extends another itself: one step is all there is"
+        )
+    return {
+        notebook: below.get(notebook, {}) | content.get(notebook, {})
+        for notebook in below | content
+    }
 
 
 def _profiles() -> list[str]:
@@ -117,9 +131,13 @@ def _read_profile(name: str) -> dict:
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise BatchError(f"{path.relative_to(ROOT)} is not YAML: {' '.join(str(error).split())}") from None
+        raise BatchError(
+            f"{path.relative_to(ROOT)} is not YAML: {' '.join(str(error).split())}"
+        ) from None
     if not content or not isinstance(content, dict):
-        raise BatchError(f"{path.relative_to(ROOT)} must hold notebooks and their parameters, and holds {content!r}")
+        raise BatchError(
+            f"{path.relative_to(ROOT)} must hold notebooks and their parameters, and holds {content!r}"
+        )
     for notebook, parameters in content.items():
         if notebook == "extends":
             continue
@@ -148,10 +166,29 @@ def parameters(path: Path, profile_name: str, seed: str | int | None, output: Pa
     }
 
 
+def place(profile_name: str, output: Path | None = None) -> Path:
+    """Return the folder for a profile's figures: figures/<profile>, unless another is asked for.
+
+    figures/ itself holds the committed results: only the profiles of their size may renew them.
+    """
+    if output is None:
+        return ROOT / "figures" / profile_name
+    committed = output.resolve() == (ROOT / "figures").resolve()
+    if committed and profile_name not in COMMITTED:
+        own = f"without OUT, profile {profile_name} writes to figures/{profile_name}"
+        sizes = " or ".join(COMMITTED)
+        raise BatchError(f"OUT = {str(output)!r} holds the results of profile {sizes}; {own}")
+    return output
+
+
 def run(
-    profile_name: str = "default", number: str | None = None, seed: str | int | None = None, output: Path = ROOT / "figures"
+    profile_name: str = "default",
+    number: str | None = None,
+    seed: str | int | None = None,
+    output: Path | None = None,
 ) -> int:
     """Execute the notebooks, print a table of what came of each, and return 0 when all went well."""
+    output = place(profile_name, output)
     chosen = [(path, parameters(path, profile_name, seed, output)) for path in notebooks(number)]
     check_surroundings(output)
     with _silent_end():
@@ -162,9 +199,15 @@ def run(
 
 def check_surroundings(output: Path) -> None:
     """Refuse folders and environment variables that would stop a notebook on its way, before the first cell."""
-    for name, folder in (("OUTPUT", output), ("LDP_CACHE", default_folder()), ("LDP_CACHE", CACHE / "notebooks")):
+    for name, folder in (
+        ("OUTPUT", output),
+        ("LDP_CACHE", default_folder()),
+        ("LDP_CACHE", CACHE / "notebooks"),
+    ):
         if reason := files.why_not_writable(folder):
-            raise BatchError(f"{name} = {str(folder)!r} must be a folder that can be written to: {reason}")
+            raise BatchError(
+                f"{name} = {str(folder)!r} must be a folder that can be written to: {reason}"
+            )
     workers = os.environ.get("WORKERS") or "1"
     if not (workers.isascii() and workers.isdigit() and int(workers) >= 1):
         raise BatchError(f"WORKERS = {workers!r} must be a whole number, at least 1")
@@ -174,7 +217,11 @@ def check_surroundings(output: Path) -> None:
     if data and not Path(data).expanduser().is_dir():
         raise BatchError(f"LDP_DATA = {data!r} must name a folder")
     if data == "":
-        print("LDP_DATA is set and empty: data come from the cache, or are stand-ins", file=sys.stderr, flush=True)
+        print(
+            "LDP_DATA is set and empty: data come from the cache, or are stand-ins",
+            file=sys.stderr,
+            flush=True,
+        )
 
 
 def _check_scheduler(address: str) -> None:
@@ -185,11 +232,15 @@ def _check_scheduler(address: str) -> None:
     except ValueError:
         host = port = None
     if not (host and port):
-        raise BatchError(f"SCHEDULER = {address!r} must be unset, or the address of a Dask scheduler: tcp://127.0.0.1:8786")
+        raise BatchError(
+            f"SCHEDULER = {address!r} must be unset, or the address of a Dask scheduler: tcp://127.0.0.1:8786"
+        )
     try:
         socket.create_connection((host, port), timeout=SCHEDULER_SECONDS).close()
     except OSError as error:
-        raise BatchError(f"SCHEDULER = {address!r} must answer, and does not: {error.strerror or error}") from None
+        raise BatchError(
+            f"SCHEDULER = {address!r} must answer, and does not: {error.strerror or error}"
+        ) from None
 
 
 def _seed(seed: str | int) -> int:
@@ -201,7 +252,9 @@ def _seed(seed: str | int) -> int:
 def _execute(path: Path, values: dict, output: Path) -> Outcome:
     """Execute one notebook; a failure is part of the outcome, not an exception."""
     outcome, failed = Outcome(path.stem), CACHE / "notebooks" / path.name
-    working = failed.with_name(f".{path.stem}.{os.getpid()}.ipynb")  # two runs at the same time do not share it
+    working = failed.with_name(
+        f".{path.stem}.{os.getpid()}.ipynb"
+    )  # two runs at the same time do not share it
     working.parent.mkdir(parents=True, exist_ok=True)
     before = _records(output)
     print(f"{path.stem}: running at profile {values['profile']}", flush=True)
@@ -219,22 +272,35 @@ def _execute(path: Path, values: dict, output: Path) -> Outcome:
                 execution_timeout=CELL_SECONDS if small else None,
                 config=ENCRYPTED,
             )
-        outcome.shards, outcome.reused = _publish(working, output / "notebooks" / path.name)
+        outcome.shards, outcome.reused = executed.publish(working, output / "notebooks" / path.name)
         outcome.seconds = time.monotonic() - start
         if outcome.reused:
-            print(f"{path.stem}: {outcome.reused} of {outcome.shards} shards were finished before", flush=True)
+            print(
+                f"{path.stem}: {outcome.reused} of {outcome.shards} shards were finished before",
+                flush=True,
+            )
         _keep_record(path, values, outcome, output)
     except KeyboardInterrupt:
         working.unlink(missing_ok=True)
         raise
     except PapermillExecutionError as error:
-        outcome.failure = f"cell {error.cell_index} (In [{error.exec_count}]): {error.ename}: {error.evalue}"
-    except Exception as error:  # a dead kernel, a full disk: whatever it is, the other notebooks go on
+        outcome.failure = (
+            f"cell {error.cell_index} (In [{error.exec_count}]): {error.ename}: {error.evalue}"
+        )
+    except (
+        Exception
+    ) as error:  # a dead kernel, a full disk: whatever it is, the other notebooks go on
         outcome.failure = f"{type(error).__name__}: {' '.join(str(error).split())}"
     outcome.seconds = time.monotonic() - start
     written = [record for name, record in _records(output).items() if before.get(name) != record]
     outcome.figures = sorted(json.loads(text)["figure"] for _, text in written)
-    outcome.data = sorted({f"{data['kind']}: {data['name']}" for _, text in written for data in json.loads(text)["data"]})
+    outcome.data = sorted(
+        {
+            f"{data['kind']}: {data['name']}"
+            for _, text in written
+            for data in json.loads(text)["data"]
+        }
+    )
     if outcome.failure:
         message = f"{path.stem}: FAILED in {outcome.failure}"
         with contextlib.suppress(FileNotFoundError):  # it may not have got anywhere
@@ -295,46 +361,10 @@ def _keep_record(path: Path, values: dict, outcome: Outcome, output: Path) -> No
 
 def _records(output: Path) -> dict[str, tuple[int, str]]:
     """Return time and text of the figures' records in a folder."""
-    return {path.name: (path.stat().st_mtime_ns, path.read_text(encoding="utf-8")) for path in output.glob("fig*.json")}
-
-
-def _publish(working: Path, place: Path) -> tuple[int, int]:
-    """Move an executed notebook to its place without what changes from run to run: times, progress bars, random names.
-
-    Returns what the progress bars knew: how many shards there were, and how many of them had been computed before.
-    """
-    notebook = nbformat.read(working, as_version=4)
-    counted = _count_shards(notebook)
-    notebook.metadata.pop("papermill", None)
-    notebook.metadata.pop("widgets", None)
-    for cell in notebook.cells:
-        cell.metadata.pop("papermill", None)
-        cell.metadata.pop("execution", None)
-        if "injected-parameters" in cell.metadata.get("tags", []):
-            cell.id = "injected-parameters"  # papermill draws one at random
-        if cell.cell_type == "code":
-            cell.outputs = [output for output in cell.outputs if not _is_progress(output)]
-    place.parent.mkdir(parents=True, exist_ok=True)
-    nbformat.write(notebook, working)
-    working.replace(place)
-    return counted
-
-
-def _count_shards(notebook) -> tuple[int, int]:
-    """Return shards and reused shards, from the progress bars as they stood when they appeared."""
-    shown = [_shown(output) for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
-    starts = [re.search(r"%\|[^|]*\| (\d+)/(\d+) \[.*shard", text) for text in shown if "%|" in text]
-    return sum(int(start[2]) for start in starts if start), sum(int(start[1]) for start in starts if start)
-
-
-def _is_progress(output) -> bool:
-    """Return whether an output is a progress bar, drawn as a widget or as text."""
-    return "%|" in _shown(output)
-
-
-def _shown(output) -> str:
-    """Return an output as text."""
-    return output.get("data", {}).get("text/plain", "") if "data" in output else output.get("text", "")
+    return {
+        path.name: (path.stat().st_mtime_ns, path.read_text(encoding="utf-8"))
+        for path in output.glob("fig*.json")
+    }
 
 
 def _table(outcomes: Iterable[Outcome]) -> str:
@@ -342,7 +372,12 @@ def _table(outcomes: Iterable[Outcome]) -> str:
     rows = [("notebook", "seconds", "figures written", "data used")]
     for outcome in outcomes:
         figures = "FAILED" if outcome.failure else " ".join(outcome.figures) or "-"
-        rows.append((outcome.notebook, f"{outcome.seconds:.0f}", figures, "; ".join(outcome.data) or "-"))
+        rows.append(
+            (outcome.notebook, f"{outcome.seconds:.0f}", figures, "; ".join(outcome.data) or "-")
+        )
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
     return "\n".join([lines[0], "  ".join("-" * width for width in widths), *lines[1:]])

@@ -119,7 +119,9 @@ def require_disk(root=ROOT, free=None):
     """Raise SetupError when there is no room for the installation."""
     free = shutil.disk_usage(root).free if free is None else free
     if free < DISK_NEEDED:
-        raise SetupError(f"the disk has {free / 1e9:.1f} GB left, the installation needs {DISK_NEEDED / 1e9:.0f} GB")
+        raise SetupError(
+            f"the disk has {free / 1e9:.1f} GB left, the installation needs {DISK_NEEDED / 1e9:.0f} GB"
+        )
 
 
 def fingerprint(root=ROOT):
@@ -206,7 +208,9 @@ def _make_venv(root):
         shutil.rmtree(folder, ignore_errors=True)
         output = made.stdout.decode(errors="replace")
         if "ensurepip" in output:
-            raise SetupError("this Python has no venv module: install your system's python3-venv package")
+            raise SetupError(
+                "this Python has no venv module: install your system's python3-venv package"
+            )
         raise SetupError("the virtual environment cannot be made: " + explain(output))
 
 

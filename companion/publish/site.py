@@ -96,10 +96,14 @@ def _reference() -> dict[str, str]:
     names = [module.name for module in pkgutil.walk_packages(ldp_core.__path__, "ldp_core.")]
     modules = {_source(module): module for module in map(importlib.import_module, names)}
     about = {source: inspect.getdoc(module) or "" for source, module in modules.items()}
-    first = {source: f"{modules[source].__name__}: {about[source].partition('.')[0]}" for source in about}
+    first = {
+        source: f"{modules[source].__name__}: {about[source].partition('.')[0]}" for source in about
+    }
     template = markup.environment.get_template("api.html")
     pages = {
-        source: template.render(title=module.__name__, menu=_menu(source), about=about[source], entries=_entries(module))
+        source: template.render(
+            title=module.__name__, menu=_menu(source), about=about[source], entries=_entries(module)
+        )
         for source, module in modules.items()
     }
     return pages | {API: _index(API, first)}
@@ -113,7 +117,11 @@ def _source(module: ModuleType) -> str:
 def _entries(module: ModuleType) -> Iterator[tuple[str, str, str]]:
     """Yield name, signature and docstring of what a module offers, methods after their class."""
     for name, thing in vars(module).items():
-        if name[0] != "_" and callable(thing) and getattr(thing, "__module__", "") == module.__name__:
+        if (
+            name[0] != "_"
+            and callable(thing)
+            and getattr(thing, "__module__", "") == module.__name__
+        ):
             yield name, _signature(thing), inspect.getdoc(thing) or ""
             own = vars(thing).items() if inspect.isclass(thing) else ()
             for inner, value in own:

@@ -3,7 +3,7 @@
 Nothing that lies on this machine can help or disturb: results are computed anew in a scratch folder, and neither LDP_DATA nor
 the cache is looked at, so the data are the shipped ones and the same everywhere. figures/ is not touched.
 
-What must agree, and how nearly (TOLERANCES, by the number's name):
+What must agree, and how nearly (`tolerances`, by the number's name):
 - data: their SHA-256. The numbers of a figure whose data are others are not compared: that they differ says nothing.
 - exact numbers (words, whole numbers, and double precision, whose sums may be taken in another order): to 1e-6 of them.
 - shares of samples in double precision: one that ties may fall to either side.
@@ -31,77 +31,29 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from companion import claims, files
 from companion.publish import batch, processors
+from companion.publish.tolerances import (
+    ABSENT,
+    ADVICE,
+    DATA,
+    DECIDED,
+    DEPENDENT,
+    EXACT,
+    FAILED,
+    SHARE,  # noqa: F401
+    VERDICT,
+    tolerance,
+)
 
 REFERENCE = batch.ROOT / "tests" / "reference" / "smoke.json"
 SHOWN = 20  # differences printed; the rest are counted
 DIGITS = 12  # of a number in the reference
 OTHER_SEEDS = (1, 2)
 MARGIN = 2  # an interval reaches so many times as far as what was seen
-
-EXACT, SHARE, DEPENDENT, DATA, VERDICT, ABSENT, FAILED = (
-    "exact number",
-    "share of samples",
-    "processor-dependent number",
-    "data",
-    "verdict",
-    "missing or new",
-    "failed",
-)
-ADVICE = {
-    FAILED: "a notebook did not run to its end: see above; nothing of it was compared",
-    DATA: "shipped data have other bytes: `git status` and `git lfs` or line endings may have changed a file, or this "
-    "commit changes a generator; everything that follows from it was not compared",
-    EXACT: "no processor may change these: a formula, a random draw or the version of a package differs from the pins; "
-    "if this commit means to change them, `make verify UPDATE=1` writes the new ones",
-    SHARE: "too many samples fell to the other side for ties: look for a changed draw before anything else",
-    DEPENDENT: "further away than other processors and seeds were seen to move it: run `make test-matrix` to see whether "
-    "the sensitive tests fail here too; if they pass and the verdicts agree, tell us your processor",
-    VERDICT: "a sentence about the paper has changed: this is never due to rounding alone",
-    ABSENT: "the reference is of another version: `make verify UPDATE=1` writes one for this version",
-}
-
-
-@dataclass(frozen=True)
-class Tolerance:
-    """How far a number may be from its reference at least: absolute + relative * |reference|; `why` says what moves it."""
-
-    kind: str
-    why: str
-    relative: float = 0.0
-    absolute: float = 0.0
-    searched: bool = False  # other seeds tell how far it may move, too
-
-    def floor(self, reference: float) -> float:
-        """Return the smallest distance that is allowed."""
-        return self.absolute + self.relative * abs(reference)
-
-
-ONE_OF_TWENTY = 0.05  # the smallest test set of the profile has twenty points
-NETWORK = Tolerance(DEPENDENT, "float32 networks differ in the last bit", relative=0.01, absolute=ONE_OF_TWENTY)
-SEARCH = Tolerance(DEPENDENT, "where a search ends", relative=0.01, absolute=ONE_OF_TWENTY, searched=True)
-SAMPLED = Tolerance(SHARE, "one sample that ties may fall to either side", relative=1e-6, absolute=0.01)
-ROUNDED = Tolerance(EXACT, "double precision, sums in another order", relative=1e-6, absolute=1e-9)
-TOLERANCES = (  # the first pattern that fits a number's name: figure.entry.position
-    ("fig5*", SEARCH),
-    ("fig7*", SEARCH),
-    ("fig4*", NETWORK),
-    ("fig6*", NETWORK),
-    *(
-        (f"*.{name}*", SAMPLED)
-        for name in ("audit", "audited", "exact", "lower", "upper", "accuracy", "lost", "final_difference")
-    ),
-    ("fig2.summary.*", SAMPLED),
-    ("fig3_frontier.frontier.delta.*", SAMPLED),
-    ("*", ROUNDED),
-)
-DECIDED = ("right", "diverged", "sentence", "hits")  # of one search or training, unless they are rates
 
 Numbers = dict[str, dict]
 
@@ -124,7 +76,9 @@ def run(number: str | None = None, update: bool = False) -> int:
     _say(wrong)
     if not wrong:
         compared = sum(1 for name in measured for _ in _leaves_of(reference[name]))
-        print(f"verify: {compared} numbers and verdicts of {len(measured)} notebooks are as they were")
+        print(
+            f"verify: {compared} numbers and verdicts of {len(measured)} notebooks are as they were"
+        )
     return 1 if wrong else 0
 
 
@@ -133,9 +87,16 @@ def _say(wrong: list[Difference]) -> None:
     if not wrong:
         return
     print("\n".join(f"{kind}: {sentence}" for kind, sentence in wrong[:SHOWN]))
-    print(f"verify: {len(wrong)} differences" + (f", the first {SHOWN} above" if len(wrong) > SHOWN else ""))
+    print(
+        f"verify: {len(wrong)} differences"
+        + (f", the first {SHOWN} above" if len(wrong) > SHOWN else "")
+    )
     counted = Counter(kind for kind, _ in wrong)
-    print("\n".join(f"  {counted[kind]} of kind {kind}: {ADVICE[kind]}" for kind in ADVICE if counted[kind]))
+    print(
+        "\n".join(
+            f"  {counted[kind]} of kind {kind}: {ADVICE[kind]}" for kind in ADVICE if counted[kind]
+        )
+    )
 
 
 def _update(number: str | None) -> int:
@@ -155,20 +116,34 @@ def _update(number: str | None) -> int:
     _write({name: entry for name, entry in {**load(), **measured}.items() if name in known})
     _say(wrong)
     seen = f"as {len(others) + 1} processors and {len(OTHER_SEEDS) + 1} seeds gave them"
-    print(f"verify: wrote the numbers of {', '.join(measured) or 'no notebook'} {seen} to {REFERENCE.relative_to(batch.ROOT)}")
+    print(
+        f"verify: wrote the numbers of {', '.join(measured) or 'no notebook'} {seen} to {REFERENCE.relative_to(batch.ROOT)}"
+    )
     return 1 if wrong else 0
 
 
 def _measure(
-    number: str | None, name: str, variables: Mapping[str, str] | None = None, seed: int | None = None
+    number: str | None,
+    name: str,
+    variables: Mapping[str, str] | None = None,
+    seed: int | None = None,
 ) -> tuple[Numbers, list[Difference]]:
     """Return what the notebooks came to from nothing, and those that failed."""
-    chosen, scratch = [path.stem for path in batch.notebooks(number)], batch.CACHE / "verify" / name.replace(" ", "-")
+    chosen, scratch = (
+        [path.stem for path in batch.notebooks(number)],
+        batch.CACHE / "verify" / name.replace(" ", "-"),
+    )
     shutil.rmtree(scratch, ignore_errors=True)
     with _alone(scratch / "cache", variables or {}):
         batch.run("smoke", number, seed, scratch / "figures")
-    finished = [name for name in chosen if (scratch / "figures" / "notebooks" / f"{name}.ipynb").exists()]
-    failed = [Difference(FAILED, f"{nb} ({name}): its numbers were not compared") for nb in chosen if nb not in finished]
+    finished = [
+        name for name in chosen if (scratch / "figures" / "notebooks" / f"{name}.ipynb").exists()
+    ]
+    failed = [
+        Difference(FAILED, f"{nb} ({name}): its numbers were not compared")
+        for nb in chosen
+        if nb not in finished
+    ]
     collected = collect(scratch / "figures")
     return {name: collected.get(name, _nothing()) for name in finished}, failed
 
@@ -195,7 +170,9 @@ def load() -> Numbers:
     return json.loads(REFERENCE.read_text(encoding="utf-8")) if REFERENCE.exists() else {}
 
 
-def derive(notebook: str, entry: dict, emulated: list[Numbers], seeds: list[Numbers]) -> Iterator[Difference]:
+def derive(
+    notebook: str, entry: dict, emulated: list[Numbers], seeds: list[Numbers]
+) -> Iterator[Difference]:
     """Add to one notebook's numbers how far they were seen to move; yield what moved that must not."""
     others = [other[notebook] for other in emulated if notebook in other]
     for figure, record in entry["figures"].items():
@@ -206,7 +183,9 @@ def derive(notebook: str, entry: dict, emulated: list[Numbers], seeds: list[Numb
             else:
                 yield Difference(DATA, f"{notebook}: the data of {figure} depend on the processor")
         for other in (other[notebook] for other in seeds if notebook in other):
-            yield from _widen(record, figure, other["figures"].get(figure, _no_figure())["numbers"], is_seed=True)
+            yield from _widen(
+                record, figure, other["figures"].get(figure, _no_figure())["numbers"], is_seed=True
+            )
     for key, verdict in entry["verdicts"].items():
         given = {other["verdicts"].get(key, verdict) for other in others} - {verdict}
         entry["verdicts"][key] = [verdict, *sorted(given)] if given else verdict
@@ -223,9 +202,15 @@ def _widen(record: dict, figure: str, numbers: object, is_seed: bool) -> Iterato
     for name, value in _leaves(figure, record["numbers"]):
         allowed, other = tolerance(name), found.get(name)
         if allowed.kind == DEPENDENT:
-            if isinstance(value, float) and _are_numbers(other) and (allowed.searched or not is_seed):
+            if (
+                isinstance(value, float)
+                and _are_numbers(other)
+                and (allowed.searched or not is_seed)
+            ):
                 key, distance = name if is_seed else _column(name), _rounded_up(abs(value - other))
-                if MARGIN * distance > max(allowed.floor(0.0), record["away"].get(key, 0.0) * MARGIN):
+                if MARGIN * distance > max(
+                    allowed.floor(0.0), record["away"].get(key, 0.0) * MARGIN
+                ):
                     record["away"][key] = distance
         elif not is_seed and (sentence := _compare(name, other, value, allowed.floor)):
             yield Difference(allowed.kind, f"it depends on the processor: {sentence}")
@@ -233,28 +218,41 @@ def _widen(record: dict, figure: str, numbers: object, is_seed: bool) -> Iterato
 
 def _rounded_up(distance: float) -> float:
     """Return a distance with three digits, not less than it is; 0 for what rounding does."""
-    return 0.0 if distance < 1e-9 or not math.isfinite(distance) else float(f"{1.005 * distance:.3g}")
+    return (
+        0.0 if distance < 1e-9 or not math.isfinite(distance) else float(f"{1.005 * distance:.3g}")
+    )
 
 
-def differences(notebook: str, measured: Mapping, reference: Mapping | None) -> Iterator[Difference]:
+def differences(
+    notebook: str, measured: Mapping, reference: Mapping | None
+) -> Iterator[Difference]:
     """Yield every number or verdict of one notebook that is not as the reference says."""
     if reference is None:
         update = f"`make verify UPDATE=1 NB={notebook[:2]}` writes one"
         yield Difference(ABSENT, f"{notebook}: there is no reference; {update}")
         return
     for figure in sorted(measured["figures"].keys() | reference["figures"].keys()):
-        for kind, sentence in _of_figure(figure, measured["figures"].get(figure), reference["figures"].get(figure)):
+        for kind, sentence in _of_figure(
+            figure, measured["figures"].get(figure), reference["figures"].get(figure)
+        ):
             yield Difference(kind, f"{notebook}: {sentence}")
     for kind, sentence in _of_verdicts(measured["verdicts"], reference["verdicts"]):
         yield Difference(kind, f"{notebook}: {sentence}")
 
 
-def _of_figure(figure: str, measured: Mapping | None, reference: Mapping | None) -> Iterator[Difference]:
+def _of_figure(
+    figure: str, measured: Mapping | None, reference: Mapping | None
+) -> Iterator[Difference]:
     if measured is None or reference is None:
         yield Difference(ABSENT, f"{figure} is {'new' if reference is None else 'missing'}")
     elif measured["data"] != reference["data"]:
-        here, there = (", ".join(text[:12] for text in record["data"]) for record in (measured, reference))
-        yield Difference(DATA, f"{figure} is of data {here or 'none'}, the reference of {there or 'none'} (SHA-256)")
+        here, there = (
+            ", ".join(text[:12] for text in record["data"]) for record in (measured, reference)
+        )
+        yield Difference(
+            DATA,
+            f"{figure} is of data {here or 'none'}, the reference of {there or 'none'} (SHA-256)",
+        )
     else:
         yield from _of_numbers(figure, measured["numbers"], reference)
 
@@ -264,7 +262,9 @@ def _of_numbers(figure: str, measured: object, reference: Mapping) -> Iterator[D
     for name in sorted(here.keys() | there.keys()):
         if name not in here or name not in there:
             yield Difference(ABSENT, f"{name} is {'new' if name in here else 'missing'}")
-        elif sentence := _compare(name, here[name], there[name], lambda value, name=name: reach(name, there, reference)):
+        elif sentence := _compare(
+            name, here[name], there[name], lambda value, name=name: reach(name, there, reference)
+        ):
             yield Difference(_kind(name, there[name]), sentence)
 
 
@@ -275,12 +275,10 @@ def _of_verdicts(measured: Mapping, reference: Mapping) -> Iterator[Difference]:
             continue
         allowed = reference[key] if isinstance(reference[key], list) else [reference[key]]
         if measured[key] not in allowed:
-            yield Difference(VERDICT, f"{key} is {measured[key]!r}, the reference {' or '.join(map(repr, allowed))}")
-
-
-def tolerance(name: str) -> Tolerance:
-    """Return how near a number of this name must be."""
-    return next(allowed for pattern, allowed in TOLERANCES if fnmatch(name, pattern))
+            yield Difference(
+                VERDICT,
+                f"{key} is {measured[key]!r}, the reference {' or '.join(map(repr, allowed))}",
+            )
 
 
 def reach(name: str, reference: Mapping[str, Any], record: Mapping) -> float:
@@ -299,7 +297,10 @@ def _own_interval(name: str, reference: Mapping[str, Any]) -> float:
     for position, part in enumerate(parts):
         stem = part.removesuffix("_low").removesuffix("_high")
         for low, high in ((f"{stem}_low", f"{stem}_high"), ("low", "high")):
-            ends: list[Any] = [reference.get(".".join([*parts[:position], end, *parts[position + 1 :]])) for end in (low, high)]
+            ends: list[Any] = [
+                reference.get(".".join([*parts[:position], end, *parts[position + 1 :]]))
+                for end in (low, high)
+            ]
             if _are_numbers(*ends):
                 return abs(ends[1] - ends[0]) / 2
     return 0.0
@@ -328,7 +329,11 @@ def _kind(name: str, reference) -> str:
 def _is_decided(name: str, value) -> bool:
     """Return whether this is what one search or training came to, in float32."""
     is_rate = isinstance(value, float)
-    return not is_rate and tolerance(name).kind == DEPENDENT and any(part in DECIDED for part in name.split("."))
+    return (
+        not is_rate
+        and tolerance(name).kind == DEPENDENT
+        and any(part in DECIDED for part in name.split("."))
+    )
 
 
 def _are_numbers(*values) -> bool:
@@ -370,7 +375,8 @@ def _write(numbers: Numbers) -> None:
     parts = []
     for notebook, entry in sorted(numbers.items()):
         figures = ",\n".join(
-            f'  "{name}": {json.dumps(record, sort_keys=True)}' for name, record in sorted(entry["figures"].items())
+            f'  "{name}": {json.dumps(record, sort_keys=True)}'
+            for name, record in sorted(entry["figures"].items())
         )
         verdicts = json.dumps(entry["verdicts"], sort_keys=True)
         parts.append(f'"{notebook}": {{"figures": {{\n{figures}\n }}, "verdicts": {verdicts}}}')

@@ -74,7 +74,9 @@ def _hidden(found: Found) -> str:
     groups: dict[str, list[str]] = {ending: [] for ending in ENDINGS.values()}
     for what, key in SECRETS.items():
         groups[ENDINGS[found.claim(key).verdict]].append(what)
-    return ", ".join(f"{' and '.join(names)} {ending}" for ending, names in groups.items() if names).capitalize()
+    return ", ".join(
+        f"{' and '.join(names)} {ending}" for ending, names in groups.items() if names
+    ).capitalize()
 
 
 def added(found: Found) -> tuple[str, str]:
@@ -102,7 +104,11 @@ def tally(found: Found) -> tuple[str, str]:
     return f"{given['holds']} of {total} as written", (
         f"{given['holds if']} more under a condition that the paper does not state, and "
         f"{given['does not hold']} do not hold{unchecked * bool(given['cannot be checked'])}; "
-        + (f"{shaky} verdicts rest on stand-in data." if shaky else "all verdicts rest on real data.")
+        + (
+            f"{shaky} verdicts rest on stand-in data."
+            if shaky
+            else "all verdicts rest on real data."
+        )
     )
 
 

@@ -157,7 +157,10 @@ def gather(folder: Path, root: Path) -> Found:
 def _notebooks(contents: dict[str, nbformat.NotebookNode], folder: Path) -> list[Notebook]:
     runs = provenance.load(folder)
     executed = {path.stem for path in (folder / "notebooks").glob("*.ipynb")}
-    return [Notebook(name, _title(content, name), runs.get(name, {}), name in executed) for name, content in contents.items()]
+    return [
+        Notebook(name, _title(content, name), runs.get(name, {}), name in executed)
+        for name, content in contents.items()
+    ]
 
 
 def _figure(path: Path, headings: dict[str, str]) -> Figure:

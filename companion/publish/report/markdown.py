@@ -47,7 +47,10 @@ def answers(found: Found) -> str:
 def headlines(found: Found) -> str:
     """Return the README's table: where, what is claimed, our verdict."""
     rows = [claim for claim in found.claims if claim.key in HEADLINES]
-    lines = (f"| {cell(row.where)} | {cell(quoted(row))} | **{cell(found.verdict(row))}** |" for row in rows)
+    lines = (
+        f"| {cell(row.where)} | {cell(quoted(row))} | **{cell(found.verdict(row))}** |"
+        for row in rows
+    )
     return "\n".join(["| where | claim | verdict |", "| --- | --- | --- |", *lines])
 
 

@@ -18,7 +18,9 @@ SIGNS = {"holds": "✓", "holds if": "◐", "does not hold": "✗", "cannot be c
 CLASSES = {"holds": "yes", "holds if": "if", "does not hold": "no", "cannot be checked": "open"}
 GREEK = ("theta", "psi", "delta", "nu", "varsigma", "epsilon", "tau")
 NAMES = {"thetabar": r"\bar{\theta}", "psibar": r"\bar{\psi}", "lam": r"\lambda", "grad": r"\nabla"}
-NAMES |= {name: f"\\{name}" for name in GREEK}  # the paper's words in ASCII, as docs/notation.md has
+NAMES |= {
+    name: f"\\{name}" for name in GREEK
+}  # the paper's words in ASCII, as docs/notation.md has
 LETTER = rf"(?:{'|'.join(sorted(NAMES, key=len, reverse=True))})(?![A-Za-z])"
 SCRIPT = r"[_^](?:-?\([^)]*\)|-?\d+(?:\.\d+)?|\w(?![A-Za-z])|\*)"
 SYMBOL = re.compile(rf"(?<![\w\\])(?:{LETTER}(?:{SCRIPT})*|(?:[A-Za-z]|\d+)(?:{SCRIPT})+|F\*)")

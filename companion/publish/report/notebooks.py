@@ -24,7 +24,9 @@ KINDS = (
     "text/plain",
 )  # of an output the first that it has
 SCRIPTED = {"application/javascript", "application/vnd.jupyter.widget-view+json"}
-LIGHT, DARK = (HtmlFormatter(style=name).get_style_defs(".highlight") for name in ("default", "github-dark"))
+LIGHT, DARK = (
+    HtmlFormatter(style=name).get_style_defs(".highlight") for name in ("default", "github-dark")
+)
 CODE_STYLE = Markup(f"{LIGHT}\n@media screen and (prefers-color-scheme: dark) {{\n{DARK}\n}}")
 
 
@@ -85,4 +87,6 @@ def _table(text: str) -> Markup:
     if not kept.startswith("<table") or "<th" in kept.partition("<tbody")[2]:
         return markup.box(kept, "Table")
     cell = re.compile(r"(<(?:td|b)\b[^>]*>)([^<]+)(?=<)")
-    return markup.cards(cell.sub(lambda found: found[1] + markup.words(html.unescape(found[2])), kept))
+    return markup.cards(
+        cell.sub(lambda found: found[1] + markup.words(html.unescape(found[2])), kept)
+    )

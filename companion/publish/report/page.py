@@ -21,7 +21,9 @@ def render(found: Found, elsewhere: Sequence[tuple[str, str]] = ()) -> str:
     """Return the page; `elsewhere` are addresses and names that end its menu."""
     addresses = pictures.embed([figure.path for figure in found.figures], WIDTH, PICTURE_BYTES)
     first = [figure for figure in found.figures if figure.name in (*CAPTIONS, OURS)]
-    small = {figure.name: pictures.shrink(figure.path.read_bytes(), THUMBNAIL_WIDTH) for figure in first}
+    small = {
+        figure.name: pictures.shrink(figure.path.read_bytes(), THUMBNAIL_WIDTH) for figure in first
+    }
     return markup.environment.get_template("report.html").render(
         **context(found),
         images=dict(zip((figure.name for figure in found.figures), addresses, strict=True)),
@@ -73,7 +75,9 @@ def _run(notebook: Notebook, found: Found) -> tuple[str, ...]:
 
 
 def _packages(run: dict) -> str:
-    return ", ".join(f"{name} {version}" for name, version in sorted(run.get("packages", {}).items()))
+    return ", ".join(
+        f"{name} {version}" for name, version in sorted(run.get("packages", {}).items())
+    )
 
 
 def duration(seconds: float) -> str:

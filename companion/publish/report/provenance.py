@@ -16,10 +16,15 @@ from companion import files
 from companion.runs.execute import cores
 
 NAME = "runs.json"
-MADE_BY_RUNS = (":!figures", ":!README.md")  # what a run itself writes does not make the tree a changed one
+MADE_BY_RUNS = (
+    ":!figures",
+    ":!README.md",
+)  # what a run itself writes does not make the tree a changed one
 
 
-def record(root: Path, *, profile: str, seed: int | str | None, seconds: float, shards: int, reused: int) -> dict:
+def record(
+    root: Path, *, profile: str, seed: int | str | None, seconds: float, shards: int, reused: int
+) -> dict:
     """Return what is worth knowing about a run that has just ended."""
     commit, changed = source(root)
     return {
@@ -59,14 +64,18 @@ def source(root: Path) -> tuple[str, bool]:
     top = _git(root, "rev-parse", "--show-toplevel")
     if top is None or Path(top).resolve() != root.resolve():
         return "", False
-    return _git(root, "rev-parse", "HEAD") or "", bool(_git(root, "status", "--porcelain", "--", ".", *MADE_BY_RUNS))
+    return _git(root, "rev-parse", "HEAD") or "", bool(
+        _git(root, "status", "--porcelain", "--", ".", *MADE_BY_RUNS)
+    )
 
 
 def packages(root: Path) -> dict[str, str]:
     """Return the installed versions of what the project itself uses, as requirements.in lists it."""
     path = root / "requirements.in"
     text = path.read_text(encoding="utf-8") if path.exists() else ""
-    return {name: _version(name) for name in re.findall(r"(?m)^([A-Za-z0-9_.-]+)(?:\[.*\])?==", text)}
+    return {
+        name: _version(name) for name in re.findall(r"(?m)^([A-Za-z0-9_.-]+)(?:\[.*\])?==", text)
+    }
 
 
 def _version(name: str) -> str:
@@ -80,7 +89,9 @@ def _git(root: Path, *arguments: str) -> str | None:
     """Return what git says, or None when it is not there or refuses."""
     quiet = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
     try:
-        said = subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, timeout=30, env=quiet)
+        said = subprocess.run(
+            ["git", *arguments], cwd=root, capture_output=True, text=True, timeout=30, env=quiet
+        )
     except (OSError, subprocess.TimeoutExpired):
         return None
     return said.stdout.strip() if said.returncode == 0 else None

@@ -1,0 +1,290 @@
+"""Did I reproduce it? A run's key numbers and verdicts beside the committed ones.
+
+A number agrees when the 95 % intervals of both touch, or, being exact, when it is the same to
+EXACT. Two runs of the same experiment miss each other so in at most 5 % of the numbers, and in
+0.6 % where both intervals are equally wide. A number measured with other settings or on other data
+is of another quantity: it cannot agree, and the row says which setting differs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+from companion import files
+from companion.claims import Claim
+from companion.publish.report.gather import Figure, Found, gather
+
+SOURCE = Path(__file__).with_name("key_numbers.yaml")
+EXACT = 1e-6  # of a number
+NORMAL = 1.96  # standard errors on either side of a mean are its 95 % interval
+AGREES, DIFFERS, CANNOT = "agrees", "differs", "cannot agree"
+MARKS = {AGREES: "=", DIFFERS: "!", CANNOT: " "}
+LONGEST = 3  # settings that a reason names; the rest are counted
+Table = Mapping[str, Any] | list[Mapping]
+
+
+class Measured(NamedTuple):
+    """A number with the ends of its interval, which are itself when it is exact."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Row:
+    """One thing compared: in words, ours beside the committed, and what is to be said of it."""
+
+    what: str
+    name: str
+    here: str
+    committed: str
+    outcome: str
+    reason: str = ""
+
+    @property
+    def said(self) -> str:
+        """Return the outcome with its reason."""
+        return f"{self.outcome}: {self.reason}" if self.reason else self.outcome
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Everything compared between two folders of figures."""
+
+    here: Found
+    committed: Found
+    numbers: list[Row]
+    verdicts: list[Row]
+
+    @property
+    def sentence(self) -> str:
+        """Return the answer in one sentence."""
+        numbers, verdicts = _tally(self.numbers), _tally(self.verdicts)
+        if not numbers and not verdicts:
+            return "Nothing was run that could be compared."
+        wrong = sum(row.outcome == DIFFERS for row in (*self.numbers, *self.verdicts))
+        opening = "Not everything" if wrong else "Yes, as far as this size can tell"
+        if not wrong and all(row.outcome == AGREES for row in (*self.numbers, *self.verdicts)):
+            opening = "Yes"
+        return f"{opening}: of the key numbers {numbers}; of the verdicts {verdicts}."
+
+
+def compare(here: Found, committed: Found) -> Comparison:
+    """Return what a run came to, beside what is committed, for the notebooks that it ran."""
+    figures = {figure.name: figure for figure in here.figures}
+    theirs = {figure.name: figure for figure in committed.figures}
+    both = [(figures[name], theirs[name]) for name in figures if name in theirs]
+    numbers = [row for mine, old in both for row in _numbers(mine, old)]
+    before = {claim.key: claim for claim in committed.claims}
+    pairs = [(claim, before[claim.key]) for claim in here.claims if claim.key in before]
+    verdicts = [_verdict(*pair, figures, theirs) for pair in pairs]
+    return Comparison(here, committed, numbers, verdicts)
+
+
+@cache
+def key_numbers() -> dict[str, dict]:
+    """Return each figure's key numbers, and the parameters that settle what they measure."""
+    figures = yaml.safe_load(SOURCE.read_text(encoding="utf-8"))["figures"]
+    return {
+        name: {**entry, "settled_by": _flat(entry["settled_by"])} for name, entry in figures.items()
+    }
+
+
+def _flat(names: Iterable) -> list[str]:
+    return [one for name in names for one in (name if isinstance(name, list) else [name])]
+
+
+def _numbers(here: Figure, committed: Figure) -> list[Row]:
+    entry = key_numbers().get(here.name, {"numbers": []})
+    return [_number(key, here, committed) for key in entry["numbers"]]
+
+
+def _number(key: Mapping, here: Figure, committed: Figure) -> Row:
+    """Return a key number of one figure, compared."""
+    mine, old = measured(here.numbers, key), measured(committed.numbers, key)
+    outcome, reason = _judged(mine, old, other_settings(here, committed))
+    texts = (shown(number, bool(key.get("percent"))) for number in (mine, old))
+    return Row(here.label, key["name"], *texts, outcome, reason)
+
+
+def _judged(mine: Measured | None, old: Measured | None, settings: str) -> tuple[str, str]:
+    """Return whether two numbers agree, and why they cannot."""
+    if mine is None or old is None:
+        return CANNOT, settings or f"not computed {'here' if mine is None else 'there'}"
+    if settings:
+        return CANNOT, settings
+    if any(math.isnan(end) for end in (*mine, *old)):
+        return CANNOT, "too few runs for an interval"
+    return (AGREES if touch(mine, old) else DIFFERS), ""
+
+
+def touch(one: Measured, other: Measured) -> bool:
+    """Return whether two intervals have a number in common; exact ones may differ by rounding."""
+    room = EXACT * max(abs(one.value), abs(other.value))
+    return one.low <= other.high + room and other.low <= one.high + room
+
+
+def measured(numbers: Mapping, key: Mapping) -> Measured | None:
+    """Return a key number with its interval out of a figure's record, or None without it."""
+    table: Any = numbers
+    for name in key.get("table", "").split("."):
+        table = table.get(name) if name and isinstance(table, Mapping) else table
+    row = _row(table, key)
+    if row is None or not isinstance(row.get(key["value"]), int | float):
+        return None
+    value = float(row[key["value"]])
+    return Measured(value, *_ends(row, key, value))
+
+
+def _row(table: Table | None, key: Mapping) -> Mapping | None:
+    """Return the one row that a key means, the last of several where it says so."""
+    if table is None or "where" not in key:
+        return table if isinstance(table, Mapping) else None
+    rows = _rows(table)
+    chosen = [
+        row for row in rows if all(row.get(name) == is_ for name, is_ in key["where"].items())
+    ]
+    return max(chosen, key=lambda row: row[key["last"]] if "last" in key else 0, default=None)
+
+
+def _rows(table: Table) -> list[Mapping]:
+    if not isinstance(table, Mapping):
+        return list(table)
+    return [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
+
+
+def _ends(row: Mapping, key: Mapping, value: float) -> tuple[float, float]:
+    if "ends" in key:
+        low, high = (row.get(name) for name in key["ends"])
+        return (math.nan if low is None else low, math.nan if high is None else high)
+    if "error" in key:
+        half = row.get(key["error"])
+    elif "spread" in key:
+        deviation, count = (row.get(name) for name in key["spread"])
+        half = None if deviation is None or not count else deviation / math.sqrt(count)
+    else:
+        return value, value
+    return (math.nan, math.nan) if half is None else (value - NORMAL * half, value + NORMAL * half)
+
+
+def shown(number: Measured | None, percent: bool = False) -> str:
+    """Return a number with its interval in words."""
+    if number is None:
+        return "-"
+    value, *ends = (_short(one, percent) for one in number)
+    if number.low == number.high:
+        return value
+    return f"{value} (no interval)" if math.isnan(number.low) else f"{value} [{', '.join(ends)}]"
+
+
+def _short(value: float, percent: bool) -> str:
+    return f"{100 * value:.1f} %" if percent else f"{value:.3g}"
+
+
+def other_settings(here: Figure, committed: Figure) -> str:
+    """Return which data and settings make a figure's numbers those of something else, in words."""
+    names = key_numbers().get(here.name, {"settled_by": []})["settled_by"]
+    changed = [name for name in names if here.params.get(name) != committed.params.get(name)]
+    texts = [f"{name} {_plain(here, name)}, not {_plain(committed, name)}" for name in changed]
+    more = len(texts) - LONGEST
+    listed = [*texts[:LONGEST], *([f"{more} more settings"] if more > 0 else [])]
+    return "; ".join([*_other_data(here, committed), *listed])
+
+
+def _plain(figure: Figure, name: str) -> str:
+    value = figure.params.get(name, "nothing")
+    return (
+        f"{len(value)} values" if isinstance(value, list) and len(str(value)) > 20 else f"{value}"
+    )
+
+
+def _other_data(here: Figure, committed: Figure) -> list[str]:
+    """Return how the data of two figures differ, in words."""
+    digests = [sorted(record["sha256"] for record in figure.data) for figure in (here, committed)]
+    if digests[0] == digests[1]:
+        return []
+    kinds = [
+        " and ".join(sorted({one["kind"] for one in figure.data})) for figure in (here, committed)
+    ]
+    return [f"{kinds[0]} data, not {kinds[1]}" if kinds[0] != kinds[1] else "other data"]
+
+
+def _verdict(here: Claim, committed: Claim, figures: Mapping, theirs: Mapping) -> Row:
+    """Return a verdict, compared."""
+    texts = (here.key, here.sentence, committed.sentence)
+    if here.verdict == committed.verdict:
+        return Row(here.where, *texts, AGREES)
+    mine, old = figures.get(here.figure), theirs.get(here.figure)
+    settings = other_settings(mine, old) if mine and old else ""
+    profiles = [profile_of(found) for found in (figures, theirs)]
+    if not settings and profiles[0] != profiles[1]:
+        settings = f"made at profile {profiles[0]}, not {profiles[1]}"
+    return Row(here.where, *texts, CANNOT if settings else DIFFERS, settings)
+
+
+def profile_of(figures: Mapping[str, Figure]) -> str:
+    """Return the profiles that figures were made at, in words."""
+    names = {figure.params.get("profile", "") for figure in figures.values()} - {""}
+    return " and ".join(sorted(names)) or "unknown"
+
+
+def _tally(rows: list[Row]) -> str:
+    """Return how many rows agree, differ and cannot agree, in words; nothing without rows."""
+    words = {AGREES: "agree", DIFFERS: "differ", CANNOT: "cannot agree at this size"}
+    counted = Counter(row.outcome for row in rows)
+    return ", ".join(
+        f"{counted[outcome]} {words[outcome]}" for outcome in words if counted[outcome]
+    )
+
+
+def text(comparison: Comparison) -> str:
+    """Return the comparison for a terminal: every key number, the verdicts that changed."""
+    changed = [row for row in comparison.verdicts if row.outcome != AGREES]
+    lines = ["Did I reproduce it? Yours beside the committed", *_lines(comparison.numbers)]
+    if comparison.verdicts:
+        same = len(comparison.verdicts) - len(changed)
+        lines += [f"{same} of {len(comparison.verdicts)} verdicts are the same", *_lines(changed)]
+    return "\n".join([*lines, comparison.sentence])
+
+
+def _lines(rows: list[Row]) -> list[str]:
+    """Return rows in columns, each reason once: below the rows that share it."""
+    widths = [
+        max((len(cell) for cell in column), default=0)
+        for column in zip(*map(_cells, rows), strict=True)
+    ]
+    lines: list[str] = []
+    for number, row in enumerate(rows):
+        cells = (cell.ljust(width) for cell, width in zip(_cells(row), widths, strict=True))
+        lines.append(f"  {'  '.join(cells)}".rstrip())
+        following = [(next_row.what, next_row.reason) for next_row in rows[number + 1 : number + 2]]
+        if row.reason and (row.what, row.reason) not in following:
+            lines.append(f"      {row.said}")
+    return lines
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    return (MARKS[row.outcome], row.what, row.name, row.here, row.committed)
+
+
+def between(folder: Path, committed: Path, root: Path) -> Comparison:
+    """Return the comparison of two folders of figures."""
+    return compare(gather(folder, root), gather(committed, root))
+
+
+def write(comparison: Comparison) -> Path:
+    """Write the comparison as a page beside the figures of the run, and return its path."""
+    from companion.publish.report import comparison as page
+
+    path, shown_page = comparison.here.folder / "comparison.html", page.render(comparison)
+    files.write(path, lambda file: file.write(shown_page.encode()))
+    return path
