@@ -149,21 +149,32 @@ def test_a_cell_that_hangs_is_stopped_and_what_came_before_it_kept(house, capsys
     assert kept.cells[-2].outputs[0]["text"] == "before\n"
 
 
-def test_progress_bars_are_counted_and_left_out(house, capsys):
-    bars = [
-        "Fig. 2:  40%|████      | 4/10 [00:00<?, ?shard/s]",
-        "runs:   0%|          | 0/3 [00:00<?, ?shard/s]",
-        "99%| | 1/2 [it]",
-    ]
-    write_notebook(
-        house / "nb" / "01_good.ipynb",
-        *(f"import sys; print({bar!r}, file=sys.stderr)" for bar in bars),
-        "print('kept')",
-    )
-    assert batch.run("smoke", number="01", output=house / "out") == 0
-    record = provenance.load(house / "out")["01_good"]
-    assert (record["shards"], record["reused"]) == (13, 4)
-    assert "01_good: 4 of 13 shards were finished before\n" in capsys.readouterr().out
+SHARDS = """
+import sys
+from companion import runs
+from tests.runs import workload
+shards = [{"seed": seed, "size": 5} for seed in range(4)]
+runs.run(workload.compute, shards[:first], workers=1)
+runs.run(workload.compute, shards, description="four", workers=1)
+print("12%|#    | 1/8 [it]", file=sys.stderr)
+print("kept")
+"""
+
+
+def test_shards_are_counted_bars_left_out_and_times_are_cold(house, capsys, monkeypatch):
+    """The second run takes all from the first, and still says what it takes from nothing."""
+    monkeypatch.setenv("LDP_CACHE", str(house / "cache"))
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    write_notebook(house / "nb" / "01_good.ipynb", SHARDS.replace("first", "3"))
+    records = []
+    for _ in range(2):
+        assert batch.run("smoke", number="1", output=house / "out") == 0
+        records.append(provenance.load(house / "out")["01_good"])
+    assert [(record["shards"], record["reused"]) for record in records] == [(7, 3), (7, 7)]
+    said = capsys.readouterr().out
+    assert "from before: nothing" in said and "from before: 4 finished shards" in said
+    assert "7 of 7 shards were finished before; from nothing it takes about" in said
+    assert all(record["cold"] >= record["seconds"] for record in records)
     outputs = [
         cell.outputs
         for cell in nbformat.read(house / "out" / "notebooks" / "01_good.ipynb", 4).cells

@@ -18,19 +18,29 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 OWN_DATA = (ROOT / "docs" / "own_data.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"(?m)^```(\w*)\n([^`]*)^```$", README)
-COMMANDS = [line for language, block in BLOCKS if not language for line in block.splitlines() if line.strip()]
+COMMANDS = [
+    line
+    for language, block in BLOCKS
+    if not language
+    for line in block.splitlines()
+    if line.strip()
+]
 
 
 @pytest.mark.parametrize("code", re.findall(r"```python\n(.*?)```", README + OWN_DATA, re.S))
 def test_python_examples_run(code, tmp_path):
-    ended = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    ended = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True
+    )
     assert ended.returncode == 0 and ended.stdout, ended.stderr
 
 
 def reaches_its_entry_point(command):
     """`make ...` runs `python -m companion ...` with words that its parser takes; other tests run those functions."""
-    shown = subprocess.run([*command.split(), "--dry-run"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    *_, line = [line for line in shown.splitlines() if "-m companion" in line]
+    shown = subprocess.run(
+        [*command.split(), "--dry-run"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    *_, line = [line for line in shown.replace("\\\n", " ").splitlines() if "-m companion" in line]
     options = __main__._parser().parse_args(shlex.split(line.partition("-m companion ")[2]))
     assert callable(options.command)
     return options
@@ -39,11 +49,15 @@ def reaches_its_entry_point(command):
 def makes_figures(command):
     options = reaches_its_entry_point(command)
     for path in batch.notebooks(options.nb):  # refuses what batch.run would refuse
-        batch.parameters(path, options.profile, options.seed, options.output)
+        batch.parameters(
+            path, options.profile, options.seed, batch.place(options.profile, options.output)
+        )
 
 
 def lists_every_target(command):
-    shown = subprocess.run(command.split(), cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    shown = subprocess.run(
+        command.split(), cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
     for target in re.findall(r"(?m)^([a-z-]+):", MAKEFILE):
         assert target == "help" or f"make {target}" in shown
 
@@ -51,7 +65,11 @@ def lists_every_target(command):
 def lists_every_parameter(command):
     *_, notebook = command.split()
     ended = papermill(command)
-    parameters = next(cell for cell in nbformat.read(ROOT / notebook, 4).cells if "parameters" in cell.metadata.get("tags", []))
+    parameters = next(
+        cell
+        for cell in nbformat.read(ROOT / notebook, 4).cells
+        if "parameters" in cell.metadata.get("tags", [])
+    )
     for line in parameters.source.splitlines():
         name, kind = re.match(r"(\w+): (\w+) =", line).groups()
         assert re.search(rf"\b{name}: {kind}", ended.stdout), name
@@ -59,11 +77,22 @@ def lists_every_parameter(command):
 
 def runs_small(command):
     """The command itself, with a few more parameters that make it fast."""
-    small = {"runs": 2, "iterations": 40, "rate_runs": 2, "rate_iterations": 100, "sweep_iterations": 40, "sweep_runs": 2}
+    small = {
+        "runs": 2,
+        "iterations": 40,
+        "rate_runs": 2,
+        "rate_iterations": 100,
+        "sweep_iterations": 40,
+        "sweep_runs": 2,
+    }
     lists = {"rate_d_0": [0.0, 2.0], "sweep_weights": [0.2], "sweep_d_0": [2.0]}
-    for _ in range(2):  # once in a while a kernel's last message gets lost, and papermill waits for it
+    for _ in range(
+        2
+    ):  # once in a while a kernel's last message gets lost, and papermill waits for it
         words = [word for name, value in small.items() for word in ("-p", name, str(value))]
-        ended = papermill(command, "--execution-timeout", "240", *words, "-y", yaml.safe_dump(lists))
+        ended = papermill(
+            command, "--execution-timeout", "240", *words, "-y", yaml.safe_dump(lists)
+        )
         if "Timeout" not in ended.stderr:
             break
     assert ended.returncode == 0, ended.stderr[-2000:]
@@ -73,15 +102,26 @@ def is_accepted(command):
     """papermill writes the parameters in, and the notebook's first cells, which check them, are content."""
     ended = papermill(command, "--prepare-only")
     assert ended.returncode == 0, ended.stderr
-    assert "not listed in the notebook" not in ended.stderr and "unknown parameter" not in ended.stderr.lower()
-    code = [cell.source for cell in nbformat.read("out.ipynb", 4).cells if cell.cell_type == "code"][:3]
-    subprocess.run([sys.executable, "-c", "\n".join(code)], cwd=ROOT, check=True, capture_output=True)
+    assert (
+        "not listed in the notebook" not in ended.stderr
+        and "unknown parameter" not in ended.stderr.lower()
+    )
+    code = [
+        cell.source for cell in nbformat.read("out.ipynb", 4).cells if cell.cell_type == "code"
+    ][:3]
+    subprocess.run(
+        [sys.executable, "-c", "\n".join(code)], cwd=ROOT, check=True, capture_output=True
+    )
 
 
 def papermill(command, *more):
-    words = [str(Path.cwd() / word) if word == "out.ipynb" else word for word in shlex.split(command)]
+    words = [
+        str(Path.cwd() / word) if word == "out.ipynb" else word for word in shlex.split(command)
+    ]
     assert words[0] == ".venv/bin/python"
-    return subprocess.run([sys.executable, *words[1:], *more], cwd=ROOT, capture_output=True, text=True)
+    return subprocess.run(
+        [sys.executable, *words[1:], *more], cwd=ROOT, capture_output=True, text=True
+    )
 
 
 TESTED = {  # every command of the README, and what is done with it here
@@ -114,12 +154,21 @@ def test_commands(command, tmp_path, monkeypatch):
 
 def test_binder_takes_the_same_pins():
     assert (ROOT / ".binder" / "requirements.txt").read_text() == "-r ../requirements.txt\n"
-    python = yaml.safe_load((ROOT / "environment.yml").read_text())["dependencies"][0].partition("=")[2]
+    python = yaml.safe_load((ROOT / "environment.yml").read_text())["dependencies"][0].partition(
+        "="
+    )[2]
     assert (ROOT / ".binder" / "runtime.txt").read_text() == f"python-{python}\n"
 
 
 def test_nothing_that_is_read_elsewhere_names_a_folder_of_this_machine():
-    places = ("README.md", "docs/*.md", "notebooks/*.ipynb", "notebooks/profiles/*", "figures/*.*", "figures/notebooks/*")
+    places = (
+        "README.md",
+        "docs/*.md",
+        "notebooks/*.ipynb",
+        "notebooks/profiles/*",
+        "figures/*.*",
+        "figures/notebooks/*",
+    )
     here = re.compile(rf"{re.escape(str(ROOT))}|/(?:root|home|tmp|Users)/\w")
     for path in (path for place in places for path in ROOT.glob(place) if path.suffix != ".png"):
         assert not (found := here.search(path.read_text(encoding="utf-8"))), (path.name, found)
@@ -127,13 +176,19 @@ def test_nothing_that_is_read_elsewhere_names_a_folder_of_this_machine():
 
 def test_every_parameter_has_a_line_and_a_type():
     for path in batch.notebooks():
-        parameters = next(cell for cell in nbformat.read(path, 4).cells if "parameters" in cell.metadata.get("tags", []))
+        parameters = next(
+            cell
+            for cell in nbformat.read(path, 4).cells
+            if "parameters" in cell.metadata.get("tags", [])
+        )
         for line in parameters.source.splitlines():
             assert re.match(r"\w+: \w+ = .+", line), (path.stem, line)
 
 
 @pytest.mark.parametrize(
-    "path", [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/*.md"))], ids=lambda p: p.name
+    "path",
+    [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/*.md"))],
+    ids=lambda p: p.name,
 )
 def test_links_lead_somewhere(path):
     text = path.read_text(encoding="utf-8")

@@ -22,14 +22,14 @@ from urllib.parse import urlsplit
 import papermill
 import psutil
 import yaml
-from papermill.engines import NBClientEngine, papermill_engines
 from papermill.exceptions import PapermillExecutionError
 from traitlets.config import Config
 
 from companion import files
 from companion.params import nearest
-from companion.publish import environment, executed
+from companion.publish import environment, executed, progress
 from companion.publish.report import provenance
+from companion.runs import execute
 from companion.runs.store import default_folder
 
 ROOT = Path(environment.ROOT)
@@ -49,22 +49,6 @@ ENCRYPTED = Config(
 )  # between papermill and the kernel
 
 
-class SavingOnce(NBClientEngine):
-    """papermill's engine, but it saves the notebook at the end, however that comes; twice a cell takes a second in all."""
-
-    @classmethod
-    def execute_managed_notebook(cls, nb_man, kernel_name, **options):
-        """Execute a notebook that papermill saves afterwards."""
-        place, nb_man.output_path = nb_man.output_path, None
-        try:
-            super().execute_managed_notebook(nb_man, kernel_name, **options)
-        finally:
-            nb_man.output_path = place
-
-
-papermill_engines.register("saving once", SavingOnce)
-
-
 class BatchError(ValueError):
     """A command that cannot be carried out; the message is one sentence."""
 
@@ -75,6 +59,7 @@ class Outcome:
 
     notebook: str
     seconds: float = 0.0
+    cold: float = 0.0  # what it would have taken with nothing computed before
     figures: list[str] = field(default_factory=list)
     data: list[str] = field(default_factory=list)
     shards: int = 0
@@ -191,10 +176,20 @@ def run(
     output = place(profile_name, output)
     chosen = [(path, parameters(path, profile_name, seed, output)) for path in notebooks(number)]
     check_surroundings(output)
+    print(_beginning(profile_name, chosen, output), flush=True)
     with _silent_end():
         outcomes = [_execute(path, values, output) for path, values in chosen]
     print(_table(outcomes))
     return 1 if any(outcome.failure for outcome in outcomes) else 0
+
+
+def _beginning(profile_name: str, chosen: list, output: Path) -> str:
+    """Return what is going to happen: which notebooks, where to, and what is there from before."""
+    kept = sum(1 for _ in default_folder().glob("*/*.result"))
+    before = f"{kept} finished shards, of which those that fit are taken" if kept else "nothing"
+    names = ", ".join(path.stem for path, _ in chosen)
+    where = f"profile {profile_name}: {names} -> {os.path.relpath(output)}"
+    return f"{where}\nfrom before: {before} ({os.path.relpath(default_folder())})"
 
 
 def check_surroundings(output: Path) -> None:
@@ -257,28 +252,18 @@ def _execute(path: Path, values: dict, output: Path) -> Outcome:
     )  # two runs at the same time do not share it
     working.parent.mkdir(parents=True, exist_ok=True)
     before = _records(output)
-    print(f"{path.stem}: running at profile {values['profile']}", flush=True)
     start, small = time.monotonic(), values["profile"] == SMALLEST
     try:
-        with _environment(ALONE if small else {}):
-            papermill.execute_notebook(
-                str(path),
-                str(working),
-                values,
-                kernel_name="python3",
-                cwd=str(ROOT),
-                progress_bar=sys.stderr.isatty(),
-                engine_name="saving once" if small else None,
-                execution_timeout=CELL_SECONDS if small else None,
-                config=ENCRYPTED,
-            )
-        outcome.shards, outcome.reused = executed.publish(working, output / "notebooks" / path.name)
+        with (
+            _environment(ALONE if small else {}),
+            progress.watching(path.stem, working.parent) as watch,
+        ):
+            _papermill(path, working, values, watch)
+        outcome.shards, outcome.reused = watch.shards, watch.reused
         outcome.seconds = time.monotonic() - start
-        if outcome.reused:
-            print(
-                f"{path.stem}: {outcome.reused} of {outcome.shards} shards were finished before",
-                flush=True,
-            )
+        outcome.cold = outcome.seconds + watch.before / _side_by_side(small)
+        executed.publish(working, output / "notebooks" / path.name)
+        print(f"{path.stem}: {_taken(outcome)}", flush=True)
         _keep_record(path, values, outcome, output)
     except KeyboardInterrupt:
         working.unlink(missing_ok=True)
@@ -308,6 +293,38 @@ def _execute(path: Path, values: dict, output: Path) -> Outcome:
             message += f"\n  as far as it got: {os.path.relpath(failed)}"
         print(message, file=sys.stderr, flush=True)
     return outcome
+
+
+def _papermill(path: Path, working: Path, values: dict, watch: progress.Watch) -> None:
+    """Execute a notebook; the smallest profile saves it once and lets no cell hang."""
+    small = values["profile"] == SMALLEST
+    papermill.execute_notebook(
+        str(path),
+        str(working),
+        values,
+        kernel_name="python3",
+        cwd=str(ROOT),
+        progress_bar=False,
+        engine_name="watched",
+        watch=watch,
+        save_once=small,
+        execution_timeout=CELL_SECONDS if small else None,
+        config=ENCRYPTED,
+    )
+
+
+def _side_by_side(small: bool) -> int:
+    """Return how many shards are computed at the same time."""
+    return int(os.environ.get("WORKERS") or (ALONE["WORKERS"] if small else execute.cores()))
+
+
+def _taken(outcome: Outcome) -> str:
+    """Return what a notebook took, and what of it had been computed before, in words."""
+    if not outcome.reused:
+        return f"{progress.clock(outcome.seconds)}, {outcome.shards} shards, all computed now"
+    before = f"{outcome.reused} of {outcome.shards} shards were finished before"
+    cold = f"from nothing it takes about {progress.clock(outcome.cold)}"
+    return f"{progress.clock(outcome.seconds)}; {before}; {cold}"
 
 
 @contextlib.contextmanager
@@ -353,6 +370,7 @@ def _keep_record(path: Path, values: dict, outcome: Outcome, output: Path) -> No
         profile=values["profile"],
         seed=None if seed is None else int(seed),
         seconds=outcome.seconds,
+        cold=outcome.cold,
         shards=outcome.shards,
         reused=outcome.reused,
     )
@@ -369,11 +387,16 @@ def _records(output: Path) -> dict[str, tuple[int, str]]:
 
 def _table(outcomes: Iterable[Outcome]) -> str:
     """Return the closing table: notebook, seconds, figures written, data used."""
-    rows = [("notebook", "seconds", "figures written", "data used")]
+    rows = [("notebook", "from nothing", "figures written", "data used")]
     for outcome in outcomes:
         figures = "FAILED" if outcome.failure else " ".join(outcome.figures) or "-"
         rows.append(
-            (outcome.notebook, f"{outcome.seconds:.0f}", figures, "; ".join(outcome.data) or "-")
+            (
+                outcome.notebook,
+                progress.clock(outcome.cold or outcome.seconds),
+                figures,
+                "; ".join(outcome.data) or "-",
+            )
         )
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
     lines = [

@@ -20,7 +20,7 @@ import joblib
 import numpy as np
 from tqdm.auto import tqdm
 
-from companion.runs import fingerprint
+from companion.runs import fingerprint, watch
 from companion.runs.store import Result, ResultStore, address, content
 
 Function = Callable[..., Result]
@@ -70,12 +70,14 @@ def run(
     described = dict(zip(places, named, strict=True))
     calls = dict(zip(places, zip(shards, more, strict=True), strict=True))
     missing = {place: call for place, call in calls.items() if place not in results}
+    watch.begin(description, len(calls), results, store)
     with tqdm(
         total=len(set(places)), initial=len(results), desc=description, unit="shard", disable=quiet or not places
     ) as progress:
         for place, result, seconds in _compute(function, missing, code, scheduler or os.environ.get("SCHEDULER"), workers):
             store.write(place, result, _provenance(name, described[place], code, seconds))
             results[place] = result
+            watch.finished(seconds)
             progress.update()
     return [results[place] for place in places]
 

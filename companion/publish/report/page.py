@@ -14,7 +14,16 @@ WIDTH, THUMBNAIL_WIDTH = 960, 320  # in pixels
 OURS = "fig3_promise"  # the figure of what we add, beside the paper's
 BRIEF = 170  # characters of our numbers that a row shows before it is asked for more
 DATA = ("data", "kind", "source", "version", "licence", "sha256 of the content", "figures")
-RUNS = ("notebook", "profile", "seed", "wall time", "shards", "finished", "commit", "system")
+RUNS = (
+    "notebook",
+    "profile",
+    "seed",
+    "time from nothing",
+    "shards",
+    "finished",
+    "commit",
+    "system",
+)
 
 
 def render(found: Found, elsewhere: Sequence[tuple[str, str]] = ()) -> str:
@@ -70,8 +79,14 @@ def _run(notebook: Notebook, found: Found) -> tuple[str, ...]:
     reused = f", {run['reused']} of them computed earlier" if run["reused"] else ""
     commit = (run["commit"][:12] or "no checkout") + (", changed files" if run["changed"] else "")
     system = f"Python {run['python']}, {run['system']}, {run['cores']} cores"
-    when = (run["profile"], str(run["seed"]), duration(run["seconds"]), f"{run['shards']}{reused}")
+    when = (run["profile"], str(run["seed"]), _cold(run), f"{run['shards']}{reused}")
     return (notebook.name, *when, run["finished"], commit, system)
+
+
+def _cold(run: dict) -> str:
+    """Return what a run takes with nothing computed before; old records may not know."""
+    known = "cold" in run or not run["reused"]
+    return ("" if known else "over ") + duration(run.get("cold", run["seconds"]))
 
 
 def _packages(run: dict) -> str:

@@ -23,7 +23,14 @@ MADE_BY_RUNS = (
 
 
 def record(
-    root: Path, *, profile: str, seed: int | str | None, seconds: float, shards: int, reused: int
+    root: Path,
+    *,
+    profile: str,
+    seed: int | str | None,
+    seconds: float,
+    cold: float,
+    shards: int,
+    reused: int,
 ) -> dict:
     """Return what is worth knowing about a run that has just ended."""
     commit, changed = source(root)
@@ -31,6 +38,7 @@ def record(
         "profile": profile,
         "seed": seed,
         "seconds": round(seconds, 1),
+        "cold": round(cold, 1),
         "shards": shards,
         "reused": reused,
         "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="minutes"),

@@ -1,0 +1,173 @@
+"""How far a notebook is: one live line in a terminal, a line every half minute elsewhere.
+
+The notebook's kernel writes down what its experiments do (`companion.runs.watch`), papermill tells
+which cell it is at, and a thread here reads and prints.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+from papermill.engines import NBClientEngine, papermill_engines
+
+from companion.runs.watch import VARIABLE
+
+LIVE_SECONDS, LINE_SECONDS = 1.0, 30.0  # between two lines, in a terminal and elsewhere
+
+
+@dataclass
+class Step:
+    """One experiment of a notebook: its shards, those taken from before, those finished since."""
+
+    name: str
+    shards: int
+    reused: int
+    since: float
+    finished: int = 0
+
+    def said(self, now: float) -> str:
+        """Return how far it is, with the time left once that can be told."""
+        done = self.reused + self.finished
+        words = f"{self.name}: {done} of {self.shards} shards"
+        if not self.finished or done == self.shards:
+            return words
+        left = (now - self.since) / self.finished * (self.shards - done)
+        return f"{words}, {clock(left)} left"
+
+
+class Watch:
+    """What is known of a notebook that is being executed."""
+
+    def __init__(self, name: str, file: Path):
+        self.name, self.file = name, file
+        self.start = time.monotonic()
+        self.cell, self.cells = 0, 0
+        self.steps: list[Step] = []
+        self.before = 0.0  # seconds that reused shards took when they were computed
+        self._read = 0
+
+    @property
+    def shards(self) -> int:
+        """Return how many shards all experiments had until now."""
+        return sum(step.shards for step in self.steps)
+
+    @property
+    def reused(self) -> int:
+        """Return how many of them had been computed before."""
+        return sum(step.reused for step in self.steps)
+
+    def look(self) -> None:
+        """Take in what the kernel has written since the last look; a half line waits for its end."""
+        with contextlib.suppress(FileNotFoundError), self.file.open(encoding="utf-8") as file:
+            file.seek(self._read)
+            *lines, rest = file.read().split("\n")
+            self._read = file.tell() - len(rest.encode())
+            for line in lines:
+                self._take(json.loads(line))
+
+    def _take(self, facts: dict) -> None:
+        if "experiment" in facts:
+            counts = facts["shards"], facts["reused"], time.monotonic()
+            self.steps.append(Step(facts["experiment"] or "shards", *counts))
+            self.before += facts["before"]
+        elif self.steps:
+            self.steps[-1].finished += 1
+
+    def said(self) -> str:
+        """Return how far the notebook is, in one line."""
+        now = time.monotonic()
+        step = self.steps[-1:] if self.steps and self._is_open(self.steps[-1]) else []
+        parts = [f"{self.name} {clock(now - self.start)}", f"cell {self.cell} of {self.cells}"]
+        return ", ".join([*parts, *(one.said(now) for one in step)])
+
+    @staticmethod
+    def _is_open(step: Step) -> bool:
+        return step.reused + step.finished < step.shards
+
+
+class Watched(NBClientEngine):
+    """papermill's engine, which tells a `watch` its cell, and may save the notebook once, at the end.
+
+    To save it twice a cell, as papermill does, takes a second in all.
+    """
+
+    @classmethod
+    def execute_managed_notebook(cls, nb_man, kernel_name, *, watch, save_once, **options):
+        """Execute a notebook that papermill saves afterwards, however that comes."""
+        place, start = nb_man.output_path, nb_man.cell_start
+        watch.cells = len(nb_man.nb.cells)
+
+        def cell_start(cell, cell_index=None, **more):
+            watch.cell = cell_index + 1
+            start(cell, cell_index, **more)
+
+        nb_man.cell_start = cell_start
+        nb_man.output_path = None if save_once else place
+        try:
+            super().execute_managed_notebook(nb_man, kernel_name, **options)
+        finally:
+            nb_man.output_path = place
+
+
+papermill_engines.register("watched", Watched)
+
+
+@contextlib.contextmanager
+def watching(name: str, folder: Path, stream: TextIO | None = None) -> Iterator[Watch]:
+    """Show how far a notebook is while it is executed; the watch knows at the end what was reused."""
+    stream = stream or sys.stderr
+    file = folder / f".{name}.{os.getpid()}.progress"
+    file.unlink(missing_ok=True)
+    watch, over = Watch(name, file), threading.Event()
+    shower = threading.Thread(target=_show, args=(watch, over, stream), daemon=True)
+    before, os.environ[VARIABLE] = os.environ.get(VARIABLE), str(file)
+    shower.start()
+    try:
+        yield watch
+    finally:
+        over.set()
+        shower.join()
+        watch.look()
+        _restore(before)
+        file.unlink(missing_ok=True)
+
+
+def _restore(before: str | None) -> None:
+    if before is None:
+        os.environ.pop(VARIABLE, None)
+    else:
+        os.environ[VARIABLE] = before
+
+
+def _show(watch: Watch, over: threading.Event, stream: TextIO) -> None:
+    """Print how far a notebook is, again and again, until it is over."""
+    live = stream.isatty()
+    while not over.wait(LIVE_SECONDS if live else LINE_SECONDS):
+        watch.look()
+        if live:
+            width = shutil.get_terminal_size().columns - 1
+            print(f"\r{watch.said()[:width].ljust(width)}", end="", file=stream, flush=True)
+        else:
+            print(watch.said(), file=stream, flush=True)
+    if live:
+        print(
+            "\r" + " " * (shutil.get_terminal_size().columns - 1), end="\r", file=stream, flush=True
+        )
+
+
+def clock(seconds: float) -> str:
+    """Return a time as minutes and seconds, or hours and minutes: 1:05, 2 h 03."""
+    whole = max(0, round(seconds))
+    if whole < 3600:
+        return f"{whole // 60}:{whole % 60:02d}"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d}"

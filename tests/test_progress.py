@@ -1,0 +1,103 @@
+"""How far a notebook is: what its kernel writes down, and what is shown of it."""
+
+import io
+import json
+import os
+import time
+
+import pytest
+
+from companion import runs
+from companion.publish import progress
+from companion.runs import watch as kernel
+from tests.runs import workload
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """Let lines come often."""
+    monkeypatch.setattr(progress, "LIVE_SECONDS", 0.02)
+    monkeypatch.setattr(progress, "LINE_SECONDS", 0.02)
+
+
+def write(path, *facts):
+    with path.open("a") as file:
+        file.writelines(json.dumps(fact) + "\n" for fact in facts)
+
+
+def test_a_kernel_writes_down_its_shards_and_what_is_reused(tmp_path, monkeypatch):
+    monkeypatch.setenv(kernel.VARIABLE, str(tmp_path / "progress"))
+    store = runs.ResultStore(tmp_path / "results")
+    shards = [{"seed": seed, "size": 5} for seed in range(3)]
+    runs.run(workload.compute, shards[:2], store=store, workers=1)
+    runs.run(workload.compute, shards, store=store, workers=1, description="three")
+    facts = [json.loads(line) for line in (tmp_path / "progress").read_text().splitlines()]
+    begun = [fact for fact in facts if "experiment" in fact]
+    assert [(fact["shards"], fact["reused"]) for fact in begun] == [(2, 0), (3, 2)]
+    assert sum("seconds" in fact for fact in facts) == 3
+    first = sum(fact.get("seconds", 0.0) for fact in facts[1:3])
+    assert begun[1]["before"] == pytest.approx(first, abs=0.002)
+
+
+def test_nothing_is_written_when_nobody_watches(tmp_path, monkeypatch):
+    monkeypatch.delenv(kernel.VARIABLE, raising=False)
+    monkeypatch.chdir(tmp_path)
+    runs.run(
+        workload.compute,
+        [{"seed": 1, "size": 5}],
+        store=runs.ResultStore(tmp_path / "r"),
+        workers=1,
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["r"]
+
+
+def test_a_watch_adds_up_and_waits_for_whole_lines(tmp_path):
+    file = tmp_path / "progress"
+    watch = progress.Watch("01_good", file)
+    watch.look()
+    assert watch.shards == 0
+    write(file, {"experiment": "many", "shards": 10, "reused": 4, "before": 8.0}, {"seconds": 1.0})
+    with file.open("a") as half:
+        half.write('{"seconds"')
+    watch.look()
+    assert (watch.shards, watch.reused, watch.before) == (10, 4, 8.0)
+    assert watch.steps[0].finished == 1
+    with file.open("a") as half:
+        half.write(": 1.0}\n")
+    watch.look()
+    assert watch.steps[0].finished == 2
+
+
+def test_a_step_says_its_time_left():
+    step = progress.Step("many", shards=10, reused=4, since=100.0)
+    assert step.said(now=130.0) == "many: 4 of 10 shards"
+    step.finished = 3
+    assert step.said(now=130.0) == "many: 7 of 10 shards, 0:30 left"
+    step.finished = 6
+    assert step.said(now=130.0) == "many: 10 of 10 shards"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(5, "0:05"), (65.4, "1:05"), (7384, "2 h 03"), (-1, "0:00")]
+)
+def test_times_are_short(seconds, words):
+    assert progress.clock(seconds) == words
+
+
+@pytest.mark.parametrize("stream", [Terminal, io.StringIO])
+def test_lines_are_live_in_a_terminal_and_whole_elsewhere(quick, tmp_path, stream):
+    shown = stream()
+    with progress.watching("01_good", tmp_path, shown) as watch:
+        watch.cell, watch.cells = 3, 9
+        write(watch.file, {"experiment": "many", "shards": 10, "reused": 4, "before": 8.0})
+        while "many: 4 of 10" not in shown.getvalue():
+            time.sleep(0.01)
+    text = shown.getvalue()
+    assert "01_good 0:0" in text and "cell 3 of 9" in text
+    assert ("\r" in text) == shown.isatty() and ("\n" in text) != shown.isatty()
+    assert kernel.VARIABLE not in os.environ and not list(tmp_path.iterdir())
