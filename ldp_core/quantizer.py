@@ -52,6 +52,7 @@ import numpy as np
 from ldp_core import checks
 
 LARGEST_LEVEL = 2.0**52  # beyond it a float64 has no fractional part left, and eq. (3) no meaning
+GRID = np.linspace(0.0, 1.0, 2**13 + 1)  # of fractions, where the largest information is looked for
 LARGEST_DEGREE = 8  # of the spline; its noise is then Gaussian to the eye
 DITHERED_ERROR = 2.0**-51  # total variation of one dithered coordinate that 53-bit coins, dithers and sums can cost (see `pmf`)
 
@@ -181,7 +182,12 @@ def information(degree: int, dithered: bool = False) -> float:
     if dithered:
         nodes, weights = np.polynomial.legendre.leggauss(64)
         return float(_information((nodes + 1.0) / 2.0, degree) @ weights) / 2.0 * (1.0 + 1e-9)
-    return float(_information(np.linspace(0.0, 1.0, 2**13 + 1), degree).max()) * (1.0 + 1e-6)
+    return float(_information(GRID, degree).max()) * (1.0 + 1e-6)
+
+
+def dearest(degree: int) -> float:
+    """Return the place y / d, within a cell, at which a level gives most information about it."""
+    return float(GRID[_information(GRID, require_degree(degree)).argmax()]) - 0.5 * (degree % 2 == 0)
 
 
 def value(levels, step, dither=None) -> np.ndarray:

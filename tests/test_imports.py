@@ -10,11 +10,10 @@ from companion.publish import environment
 ROOT = Path(environment.ROOT)
 PACKAGES = ("ldp_core", "companion")
 CORE = {"checks", "network", "quantizer", "randomness", "optimizer", "triangular", "engine", "accountant", "audit", "clipping"}
+CORE |= {"distinguishers", "search"}
 ROOMS = tuple(f"companion.{name}" for name in ("convergence", "budget", "mnist", "eeg"))
-STUDY = {
-    f"companion.{name}" for name in ("attacks", "claims", "data", "files", "house", "intervals", "params", "problems", "runs")
-}
-STUDY |= {f"ldp_core.{name}" for name in CORE}
+SHARED = ("attacks", "claims", "data", "files", "house", "intervals", "params", "problems", "promises", "runs")
+STUDY = {f"companion.{name}" for name in SHARED} | {f"ldp_core.{name}" for name in CORE}
 MAY = {  # a room of ldp_core or companion, and the rooms that it may import from
     "ldp_core.checks": set(),
     "ldp_core.clipping": {"ldp_core.checks"},
@@ -25,7 +24,9 @@ MAY = {  # a room of ldp_core or companion, and the rooms that it may import fro
     "ldp_core.optimizer": {f"ldp_core.{name}" for name in ("checks", "network", "quantizer", "randomness")},
     "ldp_core.engine": {f"ldp_core.{name}" for name in ("checks", "optimizer", "quantizer", "randomness")},
     "ldp_core.accountant": {f"ldp_core.{name}" for name in CORE - {"accountant", "audit", "engine"}},
-    "ldp_core.audit": {f"ldp_core.{name}" for name in ("checks", "quantizer", "randomness")},
+    "ldp_core.search": set(),
+    "ldp_core.distinguishers": {"ldp_core.quantizer"},
+    "ldp_core.audit": {f"ldp_core.{name}" for name in ("checks", "distinguishers", "quantizer", "randomness", "search")},
     "companion.files": set(),
     "companion.intervals": set(),
     "companion.exercises": set(),  # a browser runs them, too

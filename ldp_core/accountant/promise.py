@@ -407,12 +407,11 @@ def calibrate(found: Shifts, target: np.ndarray) -> np.ndarray:
 
 
 def attained(terms: Terms, i: int, iterations: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return ||dtheta_t|| and ||dpsi_t|| `[time]` of agent i when both samples stay clipped.
+    """Return dtheta_t and dpsi_t `[time]` of agent i when both samples stay clipped.
 
-    Two opposite rows with equal labels and C < 1/2 do this for the logistic loss: wherever
-    neighbours keep |row . theta| below log((1 - C) / C), both gradients have length C and opposite
-    directions. What a promise loses against these can be measured: see
-    tests/accountant/test_promise_tightness.py.
+    Two logistic samples with rows (1, w) and (-1, w), w small, and equal labels do this: neighbours
+    steer the second coordinate to where both are badly wrong, so that both gradients are clipped
+    and, but for a share w^2 / 2, opposite.
     """
     network, T = terms.network, whole("iterations", iterations, 0)
     r, c = -float(network.R[i, i]), -float(network.C[i, i])
@@ -421,4 +420,17 @@ def attained(terms: Terms, i: int, iterations: int) -> tuple[np.ndarray, np.ndar
     for t in range(T):
         psi[t + 1] = (1.0 - c) * psi[t] + push[t]
         theta[t + 1] = (1.0 - r) * theta[t] - (psi[t + 1] - psi[t]) / scale[t]
-    return np.abs(theta[:T]), psi[:T]
+    return theta[:T], psi[:T]
+
+
+def steered(terms: Terms, i: int, iterations: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return (y, other, step) `[2 T]`: agent i's states in the two worlds of `attained`.
+
+    First theta's, then psi's, in the one coordinate that differs. The neighbours, who know all but
+    the sample, also send what puts each state where a level shows most of it (`quantizer.dearest`).
+    So all messages are independent: `audit.informed` proves what these give away.
+    """
+    step = np.tile(terms.schedules.step(np.arange(iterations))[:, i], 2)
+    apart = np.concatenate(attained(terms, i, iterations))
+    middle = quantizer.dearest(terms.degree) * step
+    return middle - apart / 2.0, middle + apart / 2.0, step

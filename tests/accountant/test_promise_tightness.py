@@ -10,89 +10,110 @@ import math
 import numpy as np
 import pytest
 
-from ldp_core import clipping, network, quantizer
-from ldp_core.accountant.promise import Terms, attained, calibrate, certificate, drift, shifts
+from ldp_core import audit, clipping, network, quantizer
+from ldp_core.accountant.calibration import with_d_0
+from ldp_core.accountant.promise import Terms, attained, calibrate, certificate, drift, shifts, steered
+from ldp_core.accountant.promise_plan import plan
 from ldp_core.optimizer import Algorithm1, Schedules
 from ldp_core.randomness import Purpose, generator
 
 SCHEDULES = Schedules(30.0, 0.9, (1.5,) * 5, (0.51,) * 5)
 TERMS = Terms(network.paper(0.2), SCHEDULES, clip=0.1, warm_up=1000, cone=True)
-DEAREST = 0.2755  # the fraction of a cell at which degree 3 has most information
+DEAREST = quantizer.dearest(3)
 
 
-def test_the_states_of_two_opposite_samples_are_apart_as_said():
-    """Logistic loss on two data sets, one sample replaced, all else equal; both worlds hear the
-    same messages.
+def test_the_program_is_where_steering_neighbours_want_it():
+    """Logistic loss, one sample replaced, neighbours that send what they like: in both worlds the
+    program's states are those of `steered`, but for the share w^2 / 2 of the gradients.
     """
-    T, warm_up, rng = 20, 3, generator(1, Purpose.SYNTHETIC)
-    terms = dataclasses.replace(TERMS, warm_up=warm_up, schedules=Schedules(0.5, 0.9, (5.0,) * 5, (0.51,) * 5))
-    rows = rng.normal(size=(5, warm_up + T, 2)) * 0.1
-    rows[0, 0] = (1.0, 0.0)
-    other = rows.copy()
-    other[0, 0] *= -1.0
-
-    def oracle_of(data):
-        def per_sample(theta, t):
-            seen = data[:, : warm_up + t + 1]
-            sigma = 1.0 / (1.0 + np.exp(np.einsum("rik,ink->rin", theta, seen)))
-            return -sigma[..., None] * seen
-
-        return clipping.Clipped(per_sample, 0.1, warm_up)
-
-    algorithm = Algorithm1(terms.network, terms.schedules, degree=3, at_sent=True, box=100.0)
+    T, warm_up, w = 20, 3, 1e-3
+    schedules = Schedules(0.5, 0.9, (5.0,) * 5, (0.51,) * 5)
+    terms = dataclasses.replace(TERMS, warm_up=warm_up, schedules=schedules)
+    algorithm = Algorithm1(terms.network, schedules, degree=3, at_sent=True, box=1e6)
+    start = np.zeros((1, 5, 2))
+    start[0, 0] = quantizer.dearest(3) * 5.0, -50.0 / w
+    states = [algorithm.init(start, np.where(start > 0, start, 0.0)) for _ in (0, 1)]
+    y, other, step = (x.reshape(2, T) for x in steered(terms, 0, T))
     coins = algorithm.coins(3)
-    states = [algorithm.init(np.zeros((1, 5, 2))) for _ in (0, 1)]
-    theta, psi = attained(terms, 0, T)
     for t in range(T):
-        apart = [np.sqrt(np.sum((getattr(states[0], x) - getattr(states[1], x))[0, 0] ** 2)) for x in ("theta", "psi")]
-        assert apart == pytest.approx([theta[t], psi[t]], rel=1e-9, abs=1e-12)
-        messages = algorithm.send(states[0], coins([0], t, 2))
-        point = np.clip(messages.values()[0], -2.0, 2.0)  # neighbours steer: |row . theta| < log(9)
+        for state, wanted in zip(states, (y, other), strict=True):
+            apart = [x[0, 0, 0] for x in (state.theta, state.psi)] - wanted[:, t]
+            assert np.abs(apart).max() < 1e-5 * step[0, t]
+        messages = _steering(algorithm, states[0], coins([0], t, 2), t)
+        point = messages.values()[0]
         states = [
-            algorithm.move(state, oracle(point, t), messages)
-            for state, oracle in zip(states, map(oracle_of, (rows, other)), strict=True)
+            algorithm.move(state, _gradients(point, sign, w, warm_up + t + 1), messages)
+            for state, sign in zip(states, (1.0, -1.0), strict=True)
         ]
+
+
+def _gradients(theta, sign: float, w: float, seen: int):
+    """Return the clipped gradients: agent 0 has a sample (sign, w) of label 1, and empty ones."""
+    row = np.array([sign, w])
+    own = -row / (1.0 + np.exp(theta[:, :1] @ row))[..., None]
+    gradients = np.zeros_like(theta)
+    gradients[:, :1] = clipping.clipped(own, 0.1) / seen
+    return gradients
+
+
+def _steering(algorithm: Algorithm1, state, coins, t: int):
+    """Return the messages of t, where neighbours of agent 0 send what moves it to its next place.
+
+    They know both worlds, so the middle of the two: theirs is the state without the sample.
+    """
+    net, schedules = algorithm.network, algorithm.schedules
+    place = [quantizer.dearest(3) * schedules.step(x)[0] for x in (t, t + 1)]
+    r, c = -net.R[0, 0], -net.C[0, 0]
+    scale = net.agents * state.z[0, 0]
+    arriving = {"theta": place[1] - (1 - r) * place[0] + (place[1] - place[0]) / scale}
+    arriving["psi"] = place[1] - (1 - c) * place[0]
+    sent = algorithm.send(state, coins)
+    second = r * state.theta[0, 0, 1]  # keeps the second coordinate where it is
+    levels = {}
+    for name, matrix in (("theta", net.R), ("psi", net.C)):
+        values = np.zeros((1, 5, 2))
+        j = int(np.argmax(np.where(np.arange(5) > 0, matrix[0], 0.0)))
+        values[0, j] = arriving[name] / matrix[0, j], second / matrix[0, j] * (name == "theta")
+        levels[name] = values / sent.step[:, None]
+        levels[name][:, 0] = getattr(sent, name)[:, 0]
+    return sent._replace(**levels)
 
 
 @pytest.mark.parametrize("agent", [0, 1, 4])
 def test_seventy_percent_are_reached(agent):
-    """One coordinate, T = 100, delta = 0.5; the total variation from below with false alarm 1e-6
-    (Hoeffding).
-
-    Neighbours also move the state within its cell, to where it shows most; then messages are
-    independent.
-    """
-    T, samples = 100, 200_000
-    found = shifts(TERMS, T)
+    """T = 100, delta = 0.5: proven from transcripts, at a false alarm rate of 1e-6."""
+    found = shifts(TERMS, 100)
     d_0 = calibrate(found, np.full(5, 0.5))
     promised = float(certificate(found, d_0).delta[agent])
-    step = d_0[agent] / (np.arange(T) + 1.0) ** 0.51
-    eps = np.concatenate([x / step for x in attained(TERMS, agent, T)])
-    lower = _total_variation(eps, samples, generator(2, Purpose.MONTE_CARLO, run=agent)) - math.sqrt(
-        math.log(1e6) / (2 * samples)
-    )
-    assert 0.7 * promised < lower < promised
+    terms = dataclasses.replace(TERMS, schedules=with_d_0(SCHEDULES, d_0))
+    trials = audit.trials_needed(0.74 * promised, 0.7 * promised, 1 - 1e-6)
+    proven = audit.informed(*steered(terms, agent, 100), trials, seed=2, confidence=1 - 1e-6, degree=3)
+    assert 0.7 * promised < proven.lower < promised
 
 
-def _total_variation(eps, samples: int, rng) -> float:
-    """Return the mean of (1 - dP'/dP)_+ under P, for coordinates at the dearest fraction, moved by
-    eps.
+def test_half_of_a_promise_for_all_time_is_proven():
+    """A promise of 0.25 for ever, spent in the first 300 iterations; false alarms: 1e-6."""
+    found = plan(network.paper(0.2), 300, 0.25, clip=0.1, dim=117, warm_up=1000, cone=True)
+    trials = audit.trials_needed(0.16, 0.125, 1 - 1e-6)
+    states = steered(found.terms, 1, 300)
+    proven = audit.informed(*states, trials, seed=3, confidence=1 - 1e-6, degree=3)
+    assert 0.125 < proven.lower < float(found.certificate.delta[1])
+
+
+def test_an_informed_audit_never_proves_more_than_the_truth():
+    """A hundred audits of a total variation of 0.3 at 90 %: more than 25 wrong is a chance of 1e-5
+    (binomial).
     """
-    loss = np.zeros(samples)
-    levels = np.arange(-2, 4)
-    for shift in eps:
-        P, Q = (quantizer.probability(levels, y, 1.0, None, 3) for y in (DEAREST, DEAREST + shift))
-        drawn = np.searchsorted(np.cumsum(P)[:-1], rng.random(samples), side="right")
-        with np.errstate(divide="ignore", invalid="ignore"):
-            loss += np.log(Q / P)[drawn]
-    return float(np.maximum(0.0, -np.expm1(np.minimum(loss, 0.0))).mean())
+    y, other = np.array([0.35]), np.array([0.65])
+    found = [audit.informed(y, other, 1.0, 500, seed=k, confidence=0.9).lower for k in range(100)]
+    assert sum(lower > 0.3 for lower in found) <= 25 and np.mean(found) > 0.2
 
 
 def test_what_is_attained_is_within_the_drift():
     theta, psi, _ = drift(TERMS, 300)
     for agent in range(5):
         reached = attained(TERMS, agent, 300)
-        assert (reached[0] <= theta[:300, agent]).all() and (reached[1] <= psi[:300, agent]).all()
+        assert (np.abs(reached[0]) <= theta[:300, agent]).all() and (reached[1] <= psi[:300, agent]).all()
         assert reached[1][-1] == pytest.approx(psi[299, agent], rel=1e-6)
 
 
