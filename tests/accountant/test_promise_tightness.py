@@ -15,7 +15,6 @@ from ldp_core.accountant.calibration import with_d_0
 from ldp_core.accountant.promise import Terms, attained, calibrate, certificate, drift, shifts, steered
 from ldp_core.accountant.promise_plan import plan
 from ldp_core.optimizer import Algorithm1, Schedules
-from ldp_core.randomness import Purpose, generator
 
 SCHEDULES = Schedules(30.0, 0.9, (1.5,) * 5, (0.51,) * 5)
 TERMS = Terms(network.paper(0.2), SCHEDULES, clip=0.1, warm_up=1000, cone=True)
