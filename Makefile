@@ -8,9 +8,10 @@ UPDATE ?=
 OUT ?=
 ROWS ?=
 PARTS ?=
+PORT ?=
 RUN := $(if $(filter Windows_NT,$(OS)),.venv/Scripts/python,.venv/bin/python) -m companion
 
-.PHONY: help setup figures report site verify test test-matrix lab bench data
+.PHONY: help setup figures report site play verify test test-matrix lab bench data
 .DEFAULT_GOAL := help
 
 help:
@@ -22,6 +23,8 @@ help:
 	@echo 'make lab          open JupyterLab on this machine only'
 	@echo 'make report       write report, page of figures and the tables of the README from figures/'
 	@echo 'make site         build site/: report, notebooks, documents and API, for any web server'
+	@echo 'make play         build site/play/ and serve it: five pages on which the core runs in a'
+	@echo '                  browser; needs npm, once   [PORT=8000]'
 	@echo 'make verify       run the smoke profile from nothing and compare every number with a'
 	@echo '                  reference   [NB=1] [UPDATE=1]'
 	@echo 'make test-matrix  the sensitive tests and verify as other machines run them'
@@ -44,6 +47,9 @@ report: setup
 
 site: setup
 	@$(RUN) site
+
+play: setup
+	@$(RUN) play $(if $(PORT),--port '$(PORT)')
 
 verify: setup
 	@$(RUN) verify $(if $(NB),--nb '$(NB)') $(if $(UPDATE),--update)

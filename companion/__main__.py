@@ -21,6 +21,7 @@ KEPT = {
     "verify": f"it computes everything anew, so nothing is kept; {AGAIN}",
     "test": f"nothing needs to be kept; {AGAIN}",
     "matrix": f"the logs are kept in data/cache/matrix; {AGAIN}",
+    "play": "site/play/ stays; the same command serves it again",
     "site": f"site/ may hold a part of the pages; {AGAIN}",
     "lab": "what was saved in notebooks/ is kept; the same command opens it again",
     "data": "downloads that were finished are kept in data/cache; the same command fetches the others",
@@ -73,6 +74,11 @@ def _parser() -> argparse.ArgumentParser:
         "site", help="build site/: report, notebooks, documents and API as one static folder"
     )
     site.set_defaults(command=_site)
+    play = commands.add_parser(
+        "play", help="build site/play/, pages on which the core runs in a browser, and serve them"
+    )
+    play.add_argument("--port", type=_port, default=8000, help="0: any free one")
+    play.set_defaults(command=_play)
     verify = commands.add_parser(
         "verify",
         help="run the smoke profile from nothing and compare its numbers with the reference",
@@ -158,6 +164,20 @@ def _site(options: argparse.Namespace) -> int:
         print(f"site: dead link: {link}", file=sys.stderr)
     print(f"site: {os.path.relpath(ROOT / 'site' / 'index.html')}, ready for any web server")
     return int(bool(dead))
+
+
+def _play(options: argparse.Namespace) -> int:
+    from companion.publish.play import build, serve
+
+    try:
+        build.build(ROOT, ROOT / "site" / "play")
+        server = serve.server(ROOT / "site" / "play", options.port)
+    except (build.PlayError, OSError) as error:
+        print(f"play: {error}", file=sys.stderr)
+        return 1
+    print(f"play: http://127.0.0.1:{server.server_port}/ on this machine only; Ctrl-C ends it", flush=True)
+    server.serve_forever()
+    return 0
 
 
 def _verify(options: argparse.Namespace) -> int:

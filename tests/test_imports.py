@@ -41,7 +41,8 @@ MAY = {  # a room of ldp_core or companion, and the rooms that it may import fro
     "companion.house": {"companion.files"},
     "companion.mushrooms": STUDY,
     **{room: STUDY | {"companion.mushrooms"} for room in ROOMS},  # and never each other
-    "companion.publish": {"ldp_core"} | {f"companion.{name}" for name in ("claims", "files", "params", "promises", "runs")},
+    "companion.publish": {"ldp_core", *(f"ldp_core.{name}" for name in CORE)}  # the pages of `make play` compute
+    | {f"companion.{name}" for name in ("claims", "files", "params", "promises", "runs")},
     "companion.__main__": {f"companion.{name}" for name in ("data", "publish", "runs")},
 }
 FILES = sorted(path.relative_to(ROOT) for package in PACKAGES for path in (ROOT / package).rglob("*.py"))

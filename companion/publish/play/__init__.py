@@ -1,0 +1,1 @@
+"""Pages on which the core runs in a browser: `build` makes the folder, `pages` what they compute."""

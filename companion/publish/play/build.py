@@ -1,0 +1,173 @@
+"""The folder behind `make play`: five pages, Python and numpy for browsers, and the core unchanged.
+
+The two packages come from npm, with the versions and hashes of package-lock.json, and are kept in
+data/cache/play. The folder needs nothing else: any web server can serve it, without a network.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import shutil
+import subprocess
+import tarfile
+import zipfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from companion.publish.play import pages
+
+HERE = Path(__file__).parent
+PINS = ("package.json", "package-lock.json")
+PYODIDE = (
+    "pyodide.js",
+    "pyodide.asm.js",
+    "pyodide.asm.wasm",
+    "python_stdlib.zip",
+    "pyodide-lock.json",
+)
+LIBRARY = "lib/python3.12/site-packages/"  # of the numpy package
+NOT_NEEDED = (".pyi", ".a", ".h", ".c", ".f")  # of numpy, when it only runs
+OWN = ("companion/__init__.py", "companion/exercises.py", "companion/publish/__init__.py")
+SECONDS = 600  # that npm may take
+
+
+class PlayError(Exception):
+    """One sentence that says why there are no pages."""
+
+
+def build(root: Path, folder: Path) -> None:
+    """Replace `folder` by the pages and everything that they need."""
+    packages = installed(root)
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(HERE / "static", folder)
+    (folder / "pyodide").mkdir()
+    for name in PYODIDE:
+        shutil.copyfile(packages / "pyodide" / name, folder / "pyodide" / name)
+    (folder / "numpy.zip").write_bytes(numpy_zip(packages))
+    (folder / "code.zip").write_bytes(zipped(own_code(root)))
+    (folder / "backtrace.so").write_bytes(backtrace())
+    for name, text in rendered().items():
+        (folder / name).write_text(text, encoding="utf-8")
+
+
+def build_or_say(root: Path, folder: Path) -> str:
+    """Build the pages; where they cannot be had, write a page that says why, and return it."""
+    try:
+        build(root, folder)
+        return ""
+    except PlayError as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        shutil.copyfile(HERE / "static" / "play.css", folder / "play.css")
+        page = _templates().get_template("missing.html").render(reason=str(error))
+        (folder / "index.html").write_text(page, encoding="utf-8")
+        return str(error)
+
+
+def installed(root: Path) -> Path:
+    """Return the folder of the npm packages, which npm fills when the pins are new."""
+    pins = hashlib.sha256(b"".join((HERE / name).read_bytes() for name in PINS)).hexdigest()
+    folder = root / "data" / "cache" / "play" / pins[:16]
+    if not (folder / "complete").is_file():
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in PINS:
+            shutil.copyfile(HERE / name, folder / name)
+        _npm(folder)
+        (folder / "complete").touch()
+    return folder / "node_modules"
+
+
+def _npm(folder: Path) -> None:
+    program = shutil.which("npm")
+    if program is None:
+        raise PlayError("npm is not installed; it fetches Python for browsers, once")
+    command = [program, "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
+    try:
+        ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=SECONDS)
+    except subprocess.TimeoutExpired:
+        raise PlayError(f"npm did not answer within {SECONDS} seconds") from None
+    if ended.returncode:
+        told = [line for line in ended.stderr.splitlines() if line.startswith("npm error")]
+        raise PlayError(
+            f"npm could not fetch the packages: {' '.join(told[:2]) or 'no reason given'}"
+        )
+
+
+def numpy_zip(packages: Path) -> bytes:
+    """Return numpy for browsers as a zip, without what is only for compiling and testing it."""
+    (archive,) = (packages / "@emscripten-forge" / "numpy" / "pkg").glob("numpy-*.tar.gz")
+    with tarfile.open(archive) as tar:
+        inside = {name.removeprefix(LIBRARY): name for name in tar.getnames() if _runs(name)}
+        return zipped((name, tar.extractfile(member).read()) for name, member in inside.items())  # type: ignore[union-attr]
+
+
+def _runs(name: str) -> bool:
+    file = name.startswith(f"{LIBRARY}numpy/") and "." in name.rpartition("/")[2]
+    return file and "/tests/" not in name and not name.endswith(NOT_NEEDED)
+
+
+def own_code(root: Path) -> Iterable[tuple[str, bytes]]:
+    """Yield name and bytes of the core, the exercises, and what the pages compute."""
+    for path in (root / "ldp_core").rglob("*.py"):
+        yield path.relative_to(root).as_posix(), path.read_bytes()
+    for name in OWN:
+        yield name, (root / name).read_bytes()
+    for path in (HERE / "__init__.py", *(HERE / "pages").glob("*.py")):
+        yield f"companion/publish/play/{path.relative_to(HERE).as_posix()}", path.read_bytes()
+
+
+def zipped(files: Iterable[tuple[str, bytes]]) -> bytes:
+    """Return a zip whose bytes depend on names and contents alone."""
+    memory = io.BytesIO()
+    with zipfile.ZipFile(memory, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in sorted(files):
+            archive.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED)
+    return memory.getvalue()
+
+
+def backtrace() -> bytes:
+    """Return a WebAssembly library with the function that numpy's build lacks: backtrace() = 0.
+
+    numpy asks for it when an array is so large that it looks for a temporary to reuse. Sections: what
+    makes it a library (dylink.0), one type (two numbers to one), one function, its name, its code.
+    """
+    library = _text("dylink.0") + b"\x01\x04\x00\x00\x00\x00"
+    sections = [(0, library), (1, b"\x01\x60\x02\x7f\x7f\x01\x7f"), (3, b"\x01\x00")]
+    sections += ((7, b"\x01" + _text("backtrace") + b"\x00\x00"), (10, b"\x01\x04\x00\x41\x00\x0b"))
+    return b"\0asm\1\0\0\0" + b"".join(bytes([kind, len(body)]) + body for kind, body in sections)
+
+
+def _text(word: str) -> bytes:
+    return bytes([len(word)]) + word.encode("ascii")
+
+
+def rendered() -> dict[str, str]:
+    """Return every page by its name."""
+    templates = _templates()
+    menu = {name: page.TITLE for name, page in pages.PAGES.items()}
+    found = {"index.html": templates.get_template("index.html").render(menu=menu, all=pages.PAGES)}
+    for name, page in pages.PAGES.items():
+        start = {control.name: control.start for control in page.CONTROLS}
+        options = {"lines": pages.lines(name), "header": pages.header(name), "start": start}
+        found[f"{name}.html"] = templates.get_template("page.html").render(
+            menu=menu, name=name, page=page, data=json.dumps(_data(name)), **options
+        )
+    return found
+
+
+def _data(name: str) -> dict:
+    """Return what a page's script must know beside its controls."""
+    page = pages.PAGES[name]
+    fixed = {
+        key: getattr(page, key) for key in ("R_EDGES", "C_EDGES", "AGENTS") if hasattr(page, key)
+    }
+    return {"name": name, **fixed}
+
+
+def _templates() -> Environment:
+    loader = FileSystemLoader(HERE / "templates")
+    return Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)

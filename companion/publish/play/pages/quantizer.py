@@ -1,0 +1,62 @@
+"""The quantizer: where a number can land, and what landing there tells."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from companion.publish.play.pages.controls import Control
+from ldp_core import quantizer
+from ldp_core.accountant import accuracy
+
+TITLE = "The quantizer"
+QUESTION = "What does one rounded number tell?"
+TEXT = (
+    "A number y is sent as one of the grid points near it, chosen by a coin, so that it is right on "
+    "average. Would the message look different if the data had been other ones, and the number y′? "
+    "Drag y and y′, and watch how much the two sets of bars overlap."
+)
+TRY = (
+    "Put y on a grid point. How many bars are left, and what is the variance?",
+    "Move y′ across a grid point. When is the message a proof?",
+    "Raise the degree to 3. What is gained, and what does it cost?",
+)
+CONTROLS = (
+    Control("y", "the number y", 0.3, -2.0, 2.0, 0.01),
+    Control("other", "the number y′, had the data been others", 0.7, -2.0, 2.0, 0.01),
+    Control("step", "step d of the grid", 1.0, 0.25, 2.0, 0.05),
+    Control("dither", "dither: the grid is moved by so many steps", 0.0, 0.0, 0.99, 0.01),
+    Control("degree", "degree of the coin (1 is the paper's)", 1, 1, 4, 1),
+)
+
+
+def answer(y, other, step, dither, degree):
+    """Return the laws of both messages, side by side."""
+    ours = quantizer.law(y, step, dither, degree)
+    theirs = quantizer.law(other, step, dither, degree)
+    return compared(ours, theirs, step, dither)
+
+
+def compared(ours: quantizer.Law, theirs: quantizer.Law, step: float, dither: float) -> dict:
+    """Return grid points with both probabilities, mean and variance, and the total variation."""
+    low = int(min(ours.lowest, theirs.lowest))
+    high = int(max(ours.lowest, theirs.lowest)) + ours.probabilities.shape[-1]
+    p, q = (_spread(law, low, high) for law in (ours, theirs))
+    points = quantizer.value(np.arange(low, high), step, dither)
+    mean = float(p @ points)
+    delta = 0.5 * float(np.abs(p - q).sum())
+    return {
+        "points": points,
+        "ours": p,
+        "theirs": q,
+        "mean": mean,
+        "variance": float(p @ (points - mean) ** 2),
+        "delta": delta,
+        "guess": float(accuracy(min(delta, 1.0))),
+    }
+
+
+def _spread(law: quantizer.Law, low: int, high: int) -> np.ndarray:
+    """Return a law's probabilities on the levels low ... high - 1."""
+    spread, start = np.zeros(high - low), int(law.lowest) - low
+    spread[start : start + len(law.probabilities)] = law.probabilities
+    return spread
