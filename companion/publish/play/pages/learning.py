@@ -16,10 +16,10 @@ QUESTION = "Does learning survive the rounding?"
 TEXT = (
     "Five towns on a map; each agent sees houses of its own town only, one more at every step. "
     "Together they look for the middle of all houses, and send each other nothing but rounded "
-    "numbers. The thin path is the same agent when nothing is rounded."
+    "numbers. Orange is rounded; blue are the same agents when nothing is."
 )
 TRY = (
-    "Find the largest step d₀ with which the agents still meet within a tenth of the map.",
+    "Find the largest first step d₀ with which the agents end within 0.1 of the middle.",
     "Which helps more at the end: a smaller d₀, or a faster fall?",
     "Move the weight from 0.05 to 0.45. What does it trade for what?",
 )

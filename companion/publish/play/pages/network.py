@@ -16,7 +16,7 @@ TEXT = (
 )
 TRY = (
     "Take away 4 → 0 in R. Which assumption breaks, and for whom?",
-    "Draw arrows into agent 2 until the page refuses. What is the rule?",
+    "Raise the weights of the arrows into agent 2 until the page refuses. What is the rule?",
     "Make u equal for all agents, with as few arrows as you can.",
 )
 AGENTS = 5

@@ -12,8 +12,8 @@ TITLE = "The quantizer"
 QUESTION = "What does one rounded number tell?"
 TEXT = (
     "A number y is sent as one of the grid points near it, chosen by a coin, so that it is right on "
-    "average. Would the message look different if the data had been other ones, and the number y′? "
-    "Drag y and y′, and watch how much the two sets of bars overlap."
+    "average. Had the data been others, the number would have been y′. Could a listener tell? Drag y "
+    "and y′, and watch how much the two sets of bars overlap."
 )
 TRY = (
     "Put y on a grid point. How many bars are left, and what is the variance?",

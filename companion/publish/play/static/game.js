@@ -1,27 +1,26 @@
-import { ask, begin, controls, digits, element, line, linear, percent, picture, svg, text, path } from "./play.js";
+import { ask, begin, controls, digits, element, line, linear, list, path, percent, picture, room, svg, text } from "./play.js";
 
-const WIDTH = 380, HEIGHT = 330, LEFT = 20, RIGHT = 365, TOP = 40, BOTTOM = 280;
+const LEFT = 4, TOP = 34;
 const NAMES = ["blue", "orange"], KINDS = ["ours", "theirs"];
 const holder = document.getElementById("picture");
-const more = document.getElementById("more");
 const seeds = crypto.getRandomValues(new Uint32Array(1));
 let seed = seeds[0], found = null, guess = null, key = "";
 let score = { rounds: 0, you: 0, best: 0 };
 
 function panel(title, index) {
+  const width = room(2), bottom = Math.min(400, 0.9 * width) - 55;
   const values = [...found.blue, ...found.orange].map((state) => state[index]);
-  const room = found.step[0];
-  const low = Math.min(...values) - room, high = Math.max(...values) + room;
+  const low = Math.min(...values) - found.step[0], high = Math.max(...values) + found.step[0];
   const times = found.step.map((_, t) => t);
-  const x = linear(-0.5, times.length - 0.5, LEFT, RIGHT), y = linear(low, high, BOTTOM, TOP);
+  const x = linear(-0.5, times.length - 0.5, LEFT, width - 4), y = linear(low, high, bottom, TOP);
   const track = (paths) => path(paths.map((state, t) => [x(t), y(state[index])]));
   const label = `${title}: heard ${found.heard.map((pair) => digits(pair[index])).join(", ")}`;
-  return picture(WIDTH, HEIGHT, label, text(LEFT, TOP - 18, title, "start", "title"),
+  return picture(width, bottom + 55, label, text(LEFT, TOP - 18, title, "start", "title"),
     times.map((t) => rungs(x(t), y, low, high, found.step[t])),
     svg("path", { d: track(found.blue), class: "curve ours" }),
     svg("path", { d: track(found.orange), class: "curve theirs" }),
     times.map((t) => svg("circle", { cx: x(t), cy: y(found.heard[t][index]), r: 8, class: `dot ${dotKind()}` })),
-    times.map((t) => text(x(t), BOTTOM + 24, String(t))), text((LEFT + RIGHT) / 2, BOTTOM + 44, "message", "middle", "title"));
+    times.map((t) => text(x(t), bottom + 24, String(t))), text(width / 2, bottom + 46, "message", "middle", "title"));
 }
 
 function rungs(across, y, low, high, step) {
@@ -59,7 +58,7 @@ next.addEventListener("click", () => { guess = null; seed += 1; refresh(); choic
 const many = element("button", { type: "button" }, "Let the best attacker play 1000 rounds");
 many.addEventListener("click", playMany);
 const manyTold = element("p", { class: "told", "aria-live": "polite" });
-more.append(result, element("p", { class: "row" }, ...choices, next), element("p", { class: "row" }, many), manyTold);
+holder.after(result, element("p", { class: "row" }, ...choices, next, many), manyTold);
 
 function say(index) {
   if (guess !== null || !found) return;
@@ -92,8 +91,7 @@ function again() {
   choices.forEach((button) => { button.disabled = guess !== null; });
   next.disabled = guess === null;
   holder.replaceChildren(element("div", { class: "pair" }, panel("what is sent of the model θ", 0), panel("what is sent of the tracker ψ", 1)));
-  const list = document.getElementById("numbers");
-  list.replaceChildren(...numbers(found).flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]));
+  list(numbers(found));
 }
 
 const share = (hits) => (score.rounds ? `${hits} of ${score.rounds} (${percent(hits / score.rounds)})` : "–");

@@ -1,74 +1,72 @@
-import { begin, digits, element, frame, linear, logarithmic, path, picture, svg, text } from "./play.js";
+import { begin, digits, element, frame, linear, logarithmic, path, picture, room, svg, text } from "./play.js";
 
-const SIZE = 400, EDGE = 5;
-const across = linear(-EDGE, EDGE, 10, SIZE - 10), up = linear(-EDGE, EDGE, SIZE - 10, 10);
+const EDGE = 5, LEFT = 52, MOST = 30, LEAST = 0.003, SWEEP = 6000; // milliseconds of the film
 const holder = document.getElementById("picture");
 const still = matchMedia("(prefers-reduced-motion: reduce)");
-let found = null, sweep = 0;
+let found = null, film = 0, size = 400;
 
+const across = (x) => linear(-EDGE, EDGE, 6, size - 6)(x);
+const up = (y) => linear(-EDGE, EDGE, size - 6, 6)(y);
 const places = (run, agent, until) => run.path.slice(0, until + 1).map((all) => [across(all[agent][0]), up(all[agent][1])]);
 
+function town([x, y]) {
+  const side = across(2) - across(0);
+  return svg("rect", { x: across(x - 1), y: up(y + 1), width: side, height: side, class: "town" });
+}
+
+function agents(run, until, kind) {
+  const ways = found.towns.map((_, agent) => places(run, agent, until));
+  const dots = ways.map((way) => svg("circle", { cx: way.at(-1)[0], cy: way.at(-1)[1], r: 4, class: kind }));
+  return [ways.map((way) => svg("path", { d: path(way), class: `way ${kind}` })), dots];
+}
+
 function map(until) {
-  const agents = found.towns.map((_, agent) => agent);
-  const [mx, my] = found.middle;
-  const dot = (run, agent, kind) => {
-    const [cx, cy] = places(run, agent, until).at(-1);
-    return svg("circle", { cx, cy, r: 5, class: kind });
-  };
+  const [x, y] = found.middle.map((place, k) => (k ? up(place) : across(place)));
   const label = `A map: after ${until} iterations the rounded agents are ${digits(found.rounded.error[until])} from the middle`;
-  return picture(SIZE, SIZE, label,
-    svg("rect", { x: 1, y: 1, width: SIZE - 2, height: SIZE - 2, class: "paper" }),
-    found.towns.map(([x, y]) => svg("rect", { x: across(x - 1), y: up(y + 1), width: across(2) - across(0),
-      height: across(2) - across(0), class: "town" })),
-    agents.map((agent) => svg("path", { d: path(places(found.rounded, agent, until)), class: "way theirs" })),
-    agents.map((agent) => svg("path", { d: path(places(found.twin, agent, until)), class: "way ours" })),
-    svg("path", { d: `M${across(mx) - 9} ${up(my)}h18M${across(mx)} ${up(my) - 9}v18`, class: "cross" }),
-    agents.map((agent) => [dot(found.twin, agent, "ours"), dot(found.rounded, agent, "theirs")]));
+  return picture(size, size, label, svg("rect", { x: 1, y: 1, width: size - 2, height: size - 2, class: "paper" }),
+    found.towns.map(town), agents(found.rounded, until, "theirs"), agents(found.twin, until, "ours"),
+    svg("path", { d: `M${x - 9} ${y}h18M${x} ${y - 9}v18`, class: "cross" }));
 }
 
 function curve(until) {
-  const last = found.rounded.error.length - 1;
-  const x = linear(0, last, 60, 385), y = logarithmic(0.003, 30, 340, 50);
-  const follow = (run) => path(run.error.slice(0, until + 1).map((error, t) => [x(t), y(Math.min(30, error))]));
-  const ticks = [0, last / 2, last].map((t) => [t, String(Math.round(t))]);
-  return picture(SIZE, SIZE, "Distance of the agents from the middle over time, on a logarithmic axis",
-    frame({ x, y, across: ticks, up: [0.01, 0.1, 1, 10].map((value) => [value, String(value)]), left: 60, right: 385,
-      top: 40, bottom: 340, titles: ["iteration", "distance from the middle"] }),
+  const last = found.rounded.error.length - 1, bottom = size - 50, right = size - 14;
+  const x = linear(0, last, LEFT, right), y = logarithmic(LEAST, MOST, bottom, 40);
+  const follow = (run) => path(run.error.slice(0, until + 1).map((error, t) => [x(t), y(Math.min(MOST, error))]));
+  const ticks = { across: [0, last / 2, last].map((t) => [t, String(t)]), up: [0.01, 0.1, 1, 10].map((value) => [value, String(value)]) };
+  return picture(size, size, "Distance of the agents from the middle over time, on a logarithmic axis",
+    frame({ x, y, ...ticks, left: LEFT, right, top: 32, bottom, titles: ["iteration", "distance from the middle"] }),
     svg("path", { d: follow(found.rounded), class: "curve theirs" }),
     svg("path", { d: follow(found.twin), class: "curve ours" }),
-    text(385, y(Math.min(30, found.rounded.error[last])) - 10, "rounded", "end", "theirs"),
-    text(385, y(found.twin.error[last]) - 10, "not rounded", "end", "ours"));
+    text(right, 58, "rounded", "end", "theirs"), text(right, 78, "not rounded", "end", "ours"));
 }
 
 function drawAt(until) {
+  size = room(2);
   holder.replaceChildren(element("div", { class: "pair" }, map(until), curve(until)));
 }
 
 function draw(numbers) {
-  cancelAnimationFrame(sweep);
+  cancelAnimationFrame(film);
   found = numbers;
   drawAt(found.rounded.error.length - 1);
 }
 
 function watch() {
-  cancelAnimationFrame(sweep);
+  cancelAnimationFrame(film);
   const last = found.rounded.error.length - 1, begun = performance.now();
   const frameAt = (now) => {
-    const t = Math.min(last, Math.floor(((now - begun) / 6000) * last));
-    drawAt(still.matches ? last : t);
-    if (t < last && !still.matches) sweep = requestAnimationFrame(frameAt);
+    const t = still.matches ? last : Math.min(last, Math.floor(((now - begun) / SWEEP) * last));
+    drawAt(Math.max(0, t));
+    if (t < last) film = requestAnimationFrame(frameAt);
   };
   frameAt(begun);
 }
 
-const numbers = (all) => {
-  const last = all.rounded.error.length - 1;
-  return [
-    ["rounded: distance at the end", digits(all.rounded.error[last])],
-    ["not rounded", digits(all.twin.error[last])],
-    ["step of the grid at the end", digits(all.step.at(-1))],
-  ];
-};
+const numbers = (all) => [
+  ["rounded: distance at the end", digits(all.rounded.error.at(-1))],
+  ["not rounded", digits(all.twin.error.at(-1))],
+  ["step of the grid at the end", digits(all.step.at(-1))],
+];
 
 const button = element("button", { type: "button" }, "Watch it move");
 button.addEventListener("click", () => found && watch());

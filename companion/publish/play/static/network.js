@@ -92,8 +92,8 @@ const list = (values) => values.map((value) => digits(value)).join("  ");
 const numbers = (found) => [
   ["u: voices in R, agents 0 to 4", list(found.u)],
   ["v: voices in C", list(found.v)],
-  ["R: disagreement shrinks by", `${digits(found.R.rate)} a step; halves in ${digits(found.R.half, 2)}`],
-  ["C: disagreement shrinks by", `${digits(found.C.rate)} a step; halves in ${digits(found.C.half, 2)}`],
+  ["R: disagreement", `× ${digits(found.R.rate)} a step, halved in ${digits(found.R.half, 2)}`],
+  ["C: disagreement", `× ${digits(found.C.rate)} a step, halved in ${digits(found.C.half, 2)}`],
 ];
 
 listEdges();

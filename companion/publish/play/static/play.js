@@ -83,13 +83,16 @@ export function begin({ settings = controls, draw, numbers }) {
     busy = false;
   }
 
+  let shown = null;
+  new ResizeObserver(() => shown && tryDrawing(...shown)).observe(at("picture").parentElement);
+
   function tell(found, asked) {
     const sentence = at("sentence");
     sentence.hidden = !found.sentence;
     sentence.textContent = found.sentence ?? "";
     at("picture").classList.toggle("old", Boolean(found.sentence));
     at("numbers").classList.toggle("old", Boolean(found.sentence));
-    if (!found.sentence) tryDrawing(found, asked);
+    if (!found.sentence) tryDrawing(...(shown = [found, asked]));
     at("picture").setAttribute("aria-busy", "false");
     play.drawn += 1;
   }
@@ -117,8 +120,9 @@ export function begin({ settings = controls, draw, numbers }) {
   return refresh;
 }
 
-function list(pairs) {
-  const parts = pairs.flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]);
+/** Show pairs of a name and a number. */
+export function list(pairs) {
+  const parts = pairs.map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, value)));
   at("numbers").replaceChildren(...parts);
 }
 
@@ -137,6 +141,13 @@ function fill(node, attributes, children) {
   node.append(...children.flat(Infinity).filter((child) => child !== null && child !== ""));
   return node;
 }
+
+const holder = at("picture");
+/** Return how wide a picture may be, when `beside` of them share the row: one unit is one pixel. */
+export const room = (beside = 1) => {
+  const all = Math.max(300, holder.clientWidth);
+  return beside === 1 || all < 560 ? all : (all - 16 * (beside - 1)) / beside;
+};
 
 /** Return a picture of a size, with a name for those who do not see it. */
 export function picture(width, height, label, ...children) {

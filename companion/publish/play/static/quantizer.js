@@ -1,17 +1,12 @@
-import { begin, digits, frame, line, linear, move, path, percent, picture, svg, text } from "./play.js";
+import { begin, digits, line, linear, move, percent, picture, room, svg, text } from "./play.js";
 
-const WIDTH = 720, HEIGHT = 400, LEFT = 50, RIGHT = 700, TOP = 40, BOTTOM = 300, EDGE = 5;
-const x = linear(-EDGE, EDGE, LEFT, RIGHT);
+const HEIGHT = 400, LEFT = 48, TOP = 40, BOTTOM = 300, EDGE = 5, BAR = 9;
 const y = linear(0, 1, BOTTOM, TOP);
 const holder = document.getElementById("picture");
+let width = 720, x = linear(-EDGE, EDGE, LEFT, width - 12);
 
-function bars(points, shares, side, kind) {
-  const width = 9;
-  return points.map((point, k) => Math.abs(point) > EDGE ? null : svg("rect", {
-    x: x(point) + (side < 0 ? -width - 1 : 1), y: y(shares[k]), width,
-    height: Math.max(0, BOTTOM - y(shares[k])), class: kind,
-  }));
-}
+const bars = (points, shares, aside, kind) => points.map((point, k) => Math.abs(point) > EDGE ? null
+  : svg("rect", { x: x(point) + aside, y: y(shares[k]), width: BAR, height: BOTTOM - y(shares[k]), class: kind }));
 
 function grid({ step, dither }) {
   const found = [];
@@ -19,11 +14,10 @@ function grid({ step, dither }) {
   return found.map((point) => line(x(point), BOTTOM - 6, x(point), BOTTOM + 6, "tick"));
 }
 
-function handle(id, value, kind, words, low) {
-  const tip = low ? BOTTOM + 8 : BOTTOM + 8, across = x(value);
-  const shape = `M${across} ${tip}l13 22h-26z`;
-  const node = svg("g", { class: `handle ${kind}`, "data-id": id },
-    svg("path", { d: shape }), text(across, tip + 40, words));
+function handle(id, value, kind, words, tip) {
+  const across = x(value);
+  const node = svg("g", { class: `handle ${kind}` }, line(across, BOTTOM, across, tip, "stem"),
+    svg("path", { d: `M${across} ${tip - 4}l13 22h-26z` }), text(across + 17, tip + 15, words, "start", kind));
   node.addEventListener("pointerdown", (event) => grab(event, id));
   return node;
 }
@@ -33,8 +27,8 @@ function grab(event, id) {
   const input = document.getElementById(id);
   const follow = (moved) => {
     const box = holder.querySelector("svg").getBoundingClientRect();
-    const across = ((moved.clientX - box.left) / box.width) * WIDTH;
-    const value = -EDGE + ((across - LEFT) / (RIGHT - LEFT)) * 2 * EDGE;
+    const across = ((moved.clientX - box.left) / box.width) * width;
+    const value = -EDGE + ((across - LEFT) / (width - 12 - LEFT)) * 2 * EDGE;
     move(id, Math.min(input.max, Math.max(input.min, value)));
   };
   const stop = () => { removeEventListener("pointermove", follow); removeEventListener("pointerup", stop); };
@@ -42,19 +36,22 @@ function grab(event, id) {
   addEventListener("pointerup", stop);
 }
 
+function label(found, { y: ours, other }) {
+  const shares = found.points.map((point, k) => `${digits(point)} with ${percent(found.ours[k])} and ${percent(found.theirs[k])}`);
+  return `Where y = ${digits(ours)} and y′ = ${digits(other)} can land: ${shares.join("; ")}`;
+}
+
 function draw(found, settings) {
-  const ticks = [-4, -2, 0, 2, 4].map((value) => [value, String(value)]);
-  const shares = [0, 0.25, 0.5, 0.75, 1].map((value) => [value, percent(value)]);
-  const label = `Where y = ${digits(settings.y)} and y′ = ${digits(settings.other)} can land: `
-    + found.points.map((point, k) => `${digits(point)} with ${percent(found.ours[k])} and ${percent(found.theirs[k])}`).join("; ");
-  holder.replaceChildren(picture(WIDTH, HEIGHT, label,
-    shares.map(([value, words]) => [line(LEFT, y(value), RIGHT, y(value), "rule"), text(LEFT - 6, y(value) + 4, words, "end")]),
+  width = room();
+  x = linear(-EDGE, EDGE, LEFT, width - 12);
+  const shares = [0, 0.25, 0.5, 0.75, 1];
+  holder.replaceChildren(picture(width, HEIGHT, label(found, settings),
+    shares.map((value) => [line(LEFT, y(value), width - 12, y(value), "rule"), text(LEFT - 6, y(value) + 4, percent(value), "end")]),
     text(LEFT, TOP - 16, "probability of each grid point", "start", "title"),
-    line(LEFT, BOTTOM, RIGHT, BOTTOM, "axis"), grid(settings),
-    bars(found.points, found.ours, -1, "ours"), bars(found.points, found.theirs, 1, "theirs"),
-    svg("path", { d: path([[x(found.mean), TOP], [x(found.mean), BOTTOM]]), class: "mean" }),
-    handle("other", settings.other, "theirs", "y′"), handle("y", settings.y, "ours", "y"),
-    ticks.map(([value, words]) => text(x(value), HEIGHT - 14, words))));
+    line(LEFT, BOTTOM, width - 12, BOTTOM, "axis"), grid(settings),
+    [-4, -2, 0, 2, 4].map((value) => text(x(value), BOTTOM + 22, String(value).replace("-", "−"))),
+    bars(found.points, found.ours, -BAR - 1, "ours"), bars(found.points, found.theirs, 1, "theirs"),
+    handle("other", settings.other, "theirs", "y′", BOTTOM + 68), handle("y", settings.y, "ours", "y", BOTTOM + 38)));
 }
 
 const numbers = (found, { step }) => [

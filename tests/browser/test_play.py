@@ -1,0 +1,204 @@
+"""The pages of `make play` in Chromium, without a network: same numbers, keyboard, widths, axe."""
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from companion.publish import environment
+from companion.publish.play import build, pages, serve
+from ldp_core.randomness import Purpose, generator
+
+ROOT = Path(environment.ROOT)
+SIZES = {"telephone": (390, 844), "desk": (1280, 800)}  # pixels
+SETTINGS, TOLERANCE = 20, 1e-12
+DRAWN = "count => play.drawn > count || play.failed"
+AXE = ROOT / "data" / "cache" / "play"
+SERIOUS = """async () => (await axe.run()).violations
+    .filter(found => ['serious', 'critical'].includes(found.impact))
+    .map(found => `${found.id}: ${found.nodes[0].html.slice(0, 200)}`)"""
+BESIDE = """() => [...document.querySelectorAll('#picture svg, #controls input[type=range]')]
+    .map(one => one.getBoundingClientRect().bottom)"""
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory):
+    """Return where the pages are served, or skip by name where the packages cannot be had."""
+    folder = tmp_path_factory.mktemp("play") / "pages"
+    try:
+        build.build(ROOT, folder)
+    except build.PlayError as error:
+        pytest.skip(f"play: {error}")
+    server = serve.server(folder, 0)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/"
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture(scope="module")
+def visit(chromium, address):
+    """Return a function that opens a page, waits until it has drawn, and refuses all elsewhere."""
+    opened = []
+
+    def opens(name: str, size: str = "desk", **options):
+        width, height = SIZES[size]
+        page = chromium.new_page(viewport={"width": width, "height": height}, **options)
+        page.elsewhere, page.errors = [], []
+        page.set_default_timeout(300_000)
+        page.route(lambda url: not url.startswith(address), lambda route: refuse(page, route))
+        page.on("console", lambda said: said.type == "error" and page.errors.append(said.text))
+        page.on("pageerror", lambda error: page.errors.append(str(error)))
+        page.goto(f"{address}{name}.html")
+        page.wait_for_function(f"() => ({DRAWN})(0)")
+        opened.append(page)
+        return page
+
+    yield opens
+    for page in opened:
+        page.close()
+
+
+def refuse(page, route) -> None:
+    """Let a request to elsewhere fail, and write it down; what a page carries itself is none."""
+    if route.request.url.startswith(("data:", "blob:")):
+        route.continue_()
+    else:
+        page.elsewhere.append(route.request.url)
+        route.abort()
+
+
+@pytest.fixture(scope="module", params=pages.PAGES)
+def page(request, visit):
+    """Return each page in turn on a desk, started once for all tests of this file."""
+    found = visit(request.param)
+    found.name = request.param
+    return found
+
+
+def touched(page, action) -> None:
+    """Do something to a page, and wait until it has drawn anew."""
+    count = page.evaluate("play.drawn")
+    action()
+    page.wait_for_function(DRAWN, arg=count)
+
+
+def setting(name: str, number: int) -> dict:
+    """Return settings drawn evenly from what the controls span; some of them are refused."""
+    source, found = generator(number, Purpose.SYNTHETIC, agent=1), {}
+    if name == "network":
+        return {graph: edges(source) for graph in ("R_edges", "C_edges")}
+    for control in pages.PAGES[name].CONTROLS:
+        steps = round((control.most - control.least) / control.step)
+        place = control.least + control.step * int(source.random() * (steps + 1))
+        found[control.name] = control.value(place)
+    return found | ({"seed": number, "rounds": 50} if name == "game" else {})
+
+
+def edges(source) -> list[list]:
+    """Return a ring of five agents with random weights, a few arrows more, and now and then a hole."""
+    every = [[j, i] for j in range(5) for i in range(5) if i != j]
+    kept = [(i - j) % 5 == 1 if source.random() < 0.97 else False for j, i in every]
+    chosen = [edge for edge, ring in zip(every, kept, strict=True) if ring or source.random() < 0.1]
+    return [[*edge, 0.05 + 0.3 * source.random()] for edge in chosen]
+
+
+def differences(ours, theirs, place: str = "") -> list[str]:
+    """Return where two answers differ by more than the tolerance, or in kind."""
+    if isinstance(ours, dict) and isinstance(theirs, dict) and ours.keys() == theirs.keys():
+        return [
+            one for key in ours for one in differences(ours[key], theirs[key], f"{place}.{key}")
+        ]
+    if isinstance(ours, list) and isinstance(theirs, list) and len(ours) == len(theirs):
+        pairs = enumerate(zip(ours, theirs, strict=True))
+        return [one for k, pair in pairs for one in differences(*pair, f"{place}[{k}]")]
+    if isinstance(ours, int | float) and isinstance(theirs, int | float):
+        same = abs(ours - theirs) <= TOLERANCE * max(1.0, abs(ours))
+    else:
+        same = ours == theirs
+    return [] if same else [f"{place}: {ours} natively, {theirs} in the browser"]
+
+
+def test_numbers_are_those_of_native_python(page):
+    answers = [pages.answer(page.name, setting(page.name, k)) for k in range(SETTINGS)]
+    assert sum("sentence" not in answer for answer in answers) >= SETTINGS / 2
+    for number, ours in enumerate(answers):
+        theirs = page.evaluate("settings => play.ask(settings)", setting(page.name, number))
+        assert not differences(ours, theirs)[:3], f"setting {number}"
+
+
+def test_a_key_moves_a_slider_and_the_picture(page):
+    control = pages.PAGES[page.name].CONTROLS[0]
+    before = page.inner_text(".control output"), page.inner_html("#picture")
+    page.focus(f"#{control.name}")
+    if page.name == "network":  # its slider is the weight of the next arrow
+        page.keyboard.press("ArrowRight")
+        page.focus("[data-agent=R2]")
+        page.keyboard.press("Enter")
+        page.focus("[data-agent=R0]")
+        touched(page, lambda: page.keyboard.press("Enter"))
+    else:
+        touched(page, lambda: page.keyboard.press("ArrowRight"))
+    assert page.inner_text(".control output") != before[0]
+    assert page.inner_html("#picture") != before[1]
+
+
+def test_lines_can_be_changed_and_brought_back(page):
+    before = page.input_value("#lines")
+    touched(page, lambda: page.fill("#lines", "return 1 +"))
+    assert page.inner_text("#sentence") == "line 1: invalid syntax"
+    touched(page, lambda: page.fill("#lines", "raise ValueError('a sentence')"))
+    assert page.inner_text("#sentence") == "a sentence"
+    touched(page, lambda: page.click("#undo"))
+    assert page.input_value("#lines") == before and page.is_hidden("#sentence")
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_nothing_is_wider_than_the_window(page, size):
+    page.set_viewport_size(dict(zip(("width", "height"), SIZES[size], strict=True)))
+    page.wait_for_timeout(200)  # the picture follows the window
+    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+    if size == "desk":
+        assert max(page.evaluate(BESIDE)) <= SIZES[size][1]  # picture and sliders on one screen
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious(page, scheme):
+    page.emulate_media(color_scheme=scheme)
+    page.add_script_tag(path=build.installed(ROOT) / "axe-core" / "axe.min.js")
+    assert not page.evaluate(SERIOUS)
+
+
+def test_nothing_was_asked_of_elsewhere_and_nothing_went_wrong(page):
+    """The last test of each page: everything before it went without a network."""
+    assert page.elsewhere == [] and page.errors == []
+
+
+def test_a_game_is_played(visit):
+    page = visit("game", "telephone")
+    for rounds in (1, 2):
+        page.click("text=It was blue")
+        assert f"of {rounds} (" in page.inner_text("#numbers")
+        assert page.inner_text(".told >> nth=0").startswith(("Right: it was blue", "Wrong: it was"))
+        touched(page, lambda: page.click("text=Next round"))
+    page.click("text=1000 rounds")
+    page.wait_for_function("document.body.innerText.includes('of 1000 rounds')")
+
+
+def test_a_number_is_dragged(visit):
+    page = visit("quantizer", "telephone")
+    box = page.locator(".handle.ours path").bounding_box()
+    page.mouse.move(box["x"] + 13, box["y"] + 11)
+    page.mouse.down()
+    touched(page, lambda: page.mouse.move(box["x"] + 43, box["y"] + 11))
+    page.mouse.up()
+    assert float(page.input_value("#y")) > 0.9
+
+
+def test_from_the_disk_a_page_says_what_it_needs(chromium, address, tmp_path):
+    page = chromium.new_page()
+    page.goto((build.HERE / "static" / "play.css").as_uri())
+    (tmp_path / "quantizer.html").write_text(build.rendered()["quantizer.html"], encoding="utf-8")
+    page.goto((tmp_path / "quantizer.html").as_uri())
+    assert "web server" in page.inner_text("#status")
+    page.close()
