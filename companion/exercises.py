@@ -1,4 +1,4 @@
-"""The exercises of the notebooks, and a check that says *right* or what to look at, never the answer.
+"""The exercises of the notebooks, and a check that says *right* or what to look at.
 
     >>> check("2.4", lambda delta, prior: delta)
     2.4: not yet. The attacker could always say what was more likely before: it never does worse.
@@ -238,7 +238,7 @@ TWO: dict[str, Exercise] = {
             (lambda k, seen: seen, "A data point cannot be heard before it arrives."),
             (lambda k, seen: min(k, seen), "Those are the messages before it arrives."),
         ),
-        "A data point that arrives at k enters the gradient at k and first moves the state at k + 1.",
+        "A data point that arrives at k enters the gradient at k and moves the state at k + 1.",
         cases=((0, 20), (10, 20), (19, 20), (100, 20)),
     ),
     "2.4": Exercise(

@@ -1,4 +1,4 @@
-"""Every check accepts its solution, rejects the usual mistakes, and does not give the answer away."""
+"""Every check accepts its solution, rejects usual mistakes, and does not give the answer away."""
 
 import math
 import re

@@ -1,4 +1,4 @@
-"""What the pages of `make play` compute, and how their folder is made; the browser has its own file."""
+"""What the pages of `make play` compute, and how their folder is made, without a browser."""
 
 import doctest
 import io
@@ -50,9 +50,8 @@ def test_other_lines_give_another_answer_or_one_sentence(name):
 def test_a_refused_setting_is_told_in_our_own_sentence():
     edges = [edge for edge in pages.network.R_EDGES if edge[:2] != [4, 0]]
     told = pages.answer("network", {"R_edges": edges, "C_edges": pages.network.C_EDGES})
-    assert told == {
-        "sentence": "agent 0: R_ii = 0.0 must be negative: it has no in-neighbour in G_R (Assumption 4)"
-    }
+    rule = "must be negative: it has no in-neighbour in G_R (Assumption 4)"
+    assert told == {"sentence": f"agent 0: R_ii = 0.0 {rule}"}
     told = pages.answer("learning", STARTS["learning"] | {"varsigma": 0.7})
     assert "must be below nu = 0.71" in told["sentence"]
 
@@ -67,7 +66,7 @@ def test_one_message_agrees_with_the_core():
 
 @pytest.mark.parametrize(("d_0", "change", "messages"), GAMES)
 def test_the_game_is_fair(d_0, change, messages):
-    """The best player is right in (1 + delta)/2 of the rounds; false alarm 1e-6 a setting, exact."""
+    """The best player is right in (1 + delta)/2 of the rounds; false alarm: 1e-6 each."""
     found = game.answer(d_0, change, messages, seed=21, rounds=ROUNDS)
     hits = int((found["truth"] == found["best"]).sum())
     law = binom(ROUNDS, found["limit"])

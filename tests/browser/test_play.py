@@ -13,7 +13,6 @@ ROOT = Path(environment.ROOT)
 SIZES = {"telephone": (390, 844), "desk": (1280, 800)}  # pixels
 SETTINGS, TOLERANCE = 20, 1e-12
 DRAWN = "count => play.drawn > count || play.failed"
-AXE = ROOT / "data" / "cache" / "play"
 SERIOUS = """async () => (await axe.run()).violations
     .filter(found => ['serious', 'critical'].includes(found.impact))
     .map(found => `${found.id}: ${found.nodes[0].html.slice(0, 200)}`)"""
@@ -96,7 +95,7 @@ def setting(name: str, number: int) -> dict:
 
 
 def edges(source) -> list[list]:
-    """Return a ring of five agents with random weights, a few arrows more, and now and then a hole."""
+    """Return a ring of five agents, random weights, a few arrows more, now and then a hole."""
     every = [[j, i] for j in range(5) for i in range(5) if i != j]
     kept = [(i - j) % 5 == 1 if source.random() < 0.97 else False for j, i in every]
     chosen = [edge for edge, ring in zip(every, kept, strict=True) if ring or source.random() < 0.1]
@@ -195,9 +194,8 @@ def test_a_number_is_dragged(visit):
     assert float(page.input_value("#y")) > 0.9
 
 
-def test_from_the_disk_a_page_says_what_it_needs(chromium, address, tmp_path):
-    page = chromium.new_page()
-    page.goto((build.HERE / "static" / "play.css").as_uri())
+def test_from_the_disk_a_page_says_what_it_needs(new_page, tmp_path):
+    page = new_page()
     (tmp_path / "quantizer.html").write_text(build.rendered()["quantizer.html"], encoding="utf-8")
     page.goto((tmp_path / "quantizer.html").as_uri())
     assert "web server" in page.inner_text("#status")

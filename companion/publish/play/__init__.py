@@ -1,1 +1,1 @@
-"""Pages on which the core runs in a browser: `build` makes the folder, `pages` what they compute."""
+"""Pages on which the core runs in a browser: `build` makes the folder, `pages` their numbers."""

@@ -101,8 +101,14 @@ def numpy_zip(packages: Path) -> bytes:
     """Return numpy for browsers as a zip, without what is only for compiling and testing it."""
     (archive,) = (packages / "@emscripten-forge" / "numpy" / "pkg").glob("numpy-*.tar.gz")
     with tarfile.open(archive) as tar:
-        inside = {name.removeprefix(LIBRARY): name for name in tar.getnames() if _runs(name)}
-        return zipped((name, tar.extractfile(member).read()) for name, member in inside.items())  # type: ignore[union-attr]
+        return zipped(
+            (name.removeprefix(LIBRARY), _read(tar, name)) for name in filter(_runs, tar.getnames())
+        )
+
+
+def _read(tar: tarfile.TarFile, name: str) -> bytes:
+    file = tar.extractfile(name)
+    return file.read() if file else b""
 
 
 def _runs(name: str) -> bool:
@@ -132,8 +138,9 @@ def zipped(files: Iterable[tuple[str, bytes]]) -> bytes:
 def backtrace() -> bytes:
     """Return a WebAssembly library with the function that numpy's build lacks: backtrace() = 0.
 
-    numpy asks for it when an array is so large that it looks for a temporary to reuse. Sections: what
-    makes it a library (dylink.0), one type (two numbers to one), one function, its name, its code.
+    numpy asks for it when an array is so large that it looks for a temporary to reuse. Sections:
+    what makes it a library (dylink.0), one type (two numbers to one), one function, its name, its
+    code.
     """
     library = _text("dylink.0") + b"\x01\x04\x00\x00\x00\x00"
     sections = [(0, library), (1, b"\x01\x60\x02\x7f\x7f\x01\x7f"), (3, b"\x01\x00")]

@@ -1,11 +1,12 @@
 """What the five pages compute: numbers from settings, with numpy alone, here and in a browser.
 
-    >>> found = answer("quantizer", {"y": 0.25, "other": 0.5, "step": 1.0, "dither": 0.0, "degree": 1})
+    >>> numbers = {"y": 0.25, "other": 0.5}
+    >>> found = answer("quantizer", numbers | {"step": 1.0, "dither": 0.0, "degree": 1})
     >>> found["mean"], found["delta"]
     (0.25, 0.25)
 
-A page is a module with a question, controls, and `answer`: a function of the controls whose few lines
-the page shows and lets its reader change. `run` carries out lines that were changed.
+A page is a module with a question, controls, and `answer`: a function of the controls whose few
+lines the page shows and lets its reader change. `run` carries out lines that were changed.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ PAGES: dict[str, ModuleType] = {
 
 
 def answer(name: str, settings: dict[str, Any]) -> dict[str, Any]:
-    """Return what a page draws at the given settings: plain lists and numbers, or one `sentence`."""
+    """Return what a page draws at the given settings: lists and numbers, or one `sentence`."""
     return _told(PAGES[name].answer, settings)
 
 

@@ -15,8 +15,8 @@ TITLE = "The game"
 QUESTION = "Can you hear which data it was?"
 TEXT = (
     "You are the eavesdropper. Agent 0 of the network has either the blue data or the orange ones: "
-    "its first house is a little farther east. You know both, so you know both lines. What you hear "
-    "are dots on a grid, drawn by coins around one of the two lines. Which one?"
+    "its first house is a little farther east. You know both, so you know both lines. What you "
+    "hear are dots on a grid, drawn by coins around one of the two lines. Which one?"
 )
 TRY = (
     "Play ten rounds. Are you better than the line that says the best anybody can do?",

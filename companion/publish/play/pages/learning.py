@@ -42,13 +42,13 @@ def answer(d_0, varsigma, weight, iterations):
 
 
 def houses(iterations: int) -> np.ndarray:
-    """Return what the agents see, `[agents, iterations, 2]`: houses within a square of their town."""
+    """Return what the agents see, `[agents, iterations, 2]`: houses in the square of their town."""
     shape = (len(TOWNS), iterations, 2)
     return TOWNS[:, None, :] + 2.0 * generator(SEED, Purpose.SYNTHETIC).random(shape) - 1.0
 
 
 def towards(seen: np.ndarray) -> Oracle:
-    """Return the oracle: theta minus the mean of the houses seen so far, the gradient of squares."""
+    """Return the oracle: theta minus the mean of the houses seen so far."""
     means = np.cumsum(seen, axis=1) / np.arange(1, seen.shape[1] + 1)[:, None]
     return lambda theta, t: theta - means[:, t]
 

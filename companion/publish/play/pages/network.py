@@ -11,8 +11,8 @@ TITLE = "The network"
 QUESTION = "Who is heard, and how fast do all agree?"
 TEXT = (
     "Along the arrows of R an agent pulls its neighbours' models, along those of C it pushes its "
-    "tracker. Choose an agent, then another one, to draw an arrow or to take it away. The size of an "
-    "agent is how much its voice counts in the end: u in R, v in C."
+    "tracker. Choose an agent, then another one, to draw an arrow or to take it away. The size of "
+    "an agent is how much its voice counts in the end: u in R, v in C."
 )
 TRY = (
     "Take away 4 → 0 in R. Which assumption breaks, and for whom?",
@@ -34,5 +34,5 @@ def answer(R_edges, C_edges):
 
 
 def speed(rate: float) -> dict[str, float]:
-    """Return the factor by which disagreement shrinks in a step, and in how many steps it halves."""
+    """Return the factor by which disagreement shrinks in a step, and the steps that halve it."""
     return {"rate": rate, "half": math.log(0.5) / math.log(rate) if rate > 0 else 0.0}

@@ -115,7 +115,7 @@ class Kinds:
 
 
 def _arrivals(source, warm_up: int, iterations: int, agents: int) -> np.ndarray:
-    """Return how many samples of a kind arrive `[time, agents, 2 kinds]`; the warm-up is at t = 0."""
+    """Return how many samples of a kind arrive `[time, agents, 2 kinds]`; warm-up is at t = 0."""
     arriving = np.zeros((iterations, agents, 2 * KINDS))
     for agent in range(agents):
         u = source.random((2, warm_up + iterations))

@@ -11,9 +11,9 @@ from ldp_core.accountant import accuracy
 TITLE = "The quantizer"
 QUESTION = "What does one rounded number tell?"
 TEXT = (
-    "A number y is sent as one of the grid points near it, chosen by a coin, so that it is right on "
-    "average. Had the data been others, the number would have been y′. Could a listener tell? Drag y "
-    "and y′, and watch how much the two sets of bars overlap."
+    "A number y is sent as one of the grid points near it, chosen by a coin, so that it is right "
+    "on average. Had the data been others, the number would have been y′. Could a listener tell? "
+    "Drag y and y′, and watch how much the two sets of bars overlap."
 )
 TRY = (
     "Put y on a grid point. How many bars are left, and what is the variance?",

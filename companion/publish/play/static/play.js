@@ -4,15 +4,15 @@ const data = JSON.parse(document.getElementById("data").textContent);
 const at = (id) => document.getElementById(id);
 const inputs = [...document.querySelectorAll("#controls input[type=range]")];
 const original = at("lines").value;
-const SERVED = "This page needs a web server: run make play, or put its folder on one.";
 
 // The worker
 
 const waiting = new Map();
-let worker, number = 0, ready;
+let worker,
+  number = 0,
+  ready;
 
 function start() {
-  if (location.protocol === "file:") return Promise.reject(new Error(SERVED));
   worker = new Worker("worker.js");
   return new Promise((resolve, reject) => {
     worker.onerror = (event) => reject(new Error(event.message));
@@ -66,9 +66,10 @@ export function move(id, value) {
 
 // One question at a time: while Python works, only the newest wish is kept.
 
-/** Start a page: `settings()` returns what to ask, `draw(found, settings)` draws, `numbers` tells. */
+/** Start a page: `settings()` is what to ask, `draw(found, settings)` draws, `numbers` tells. */
 export function begin({ settings = controls, draw, numbers }) {
-  let busy = false, wanted = false;
+  let busy = false,
+    wanted = false;
   const edited = () => (at("lines").value === original ? null : at("lines").value);
 
   async function refresh() {
@@ -109,20 +110,39 @@ export function begin({ settings = controls, draw, numbers }) {
 
   inputs.forEach((input) => {
     show(input);
-    input.addEventListener("input", () => { show(input); refresh(); });
+    input.addEventListener("input", () => {
+      show(input);
+      refresh();
+    });
   });
   let later;
-  at("lines").addEventListener("input", () => { clearTimeout(later); later = setTimeout(refresh, 300); });
-  at("undo").addEventListener("click", () => { at("lines").value = original; refresh(); });
+  at("lines").addEventListener("input", () => {
+    clearTimeout(later);
+    later = setTimeout(refresh, 300);
+  });
+  at("undo").addEventListener("click", () => {
+    at("lines").value = original;
+    refresh();
+  });
   ready = start();
-  ready.then(() => { at("status").hidden = true; play.ready = true; return refresh(); })
-    .catch((error) => { at("status").textContent = error.message; play.failed = error.message; });
+  ready
+    .then(() => {
+      at("status").hidden = true;
+      play.ready = true;
+      return refresh();
+    })
+    .catch((error) => {
+      at("status").textContent = error.message;
+      play.failed = error.message;
+    });
   return refresh;
 }
 
 /** Show pairs of a name and a number. */
 export function list(pairs) {
-  const parts = pairs.map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, value)));
+  const parts = pairs.map(([name, value]) =>
+    element("div", {}, element("dt", {}, name), element("dd", {}, value)),
+  );
   at("numbers").replaceChildren(...parts);
 }
 
@@ -155,27 +175,36 @@ export function picture(width, height, label, ...children) {
   return svg("svg", { viewBox: view, role: "img", "aria-label": label }, ...children);
 }
 
-export const linear = (from, to, low, high) => (x) => low + ((x - from) / (to - from)) * (high - low);
+export const linear = (from, to, low, high) => (x) =>
+  low + ((x - from) / (to - from)) * (high - low);
 export const logarithmic = (from, to, low, high) => {
   const line = linear(Math.log(from), Math.log(to), low, high);
   return (x) => line(Math.log(Math.max(x, from)));
 };
 
-export const path = (points) => "M" + points.map(([x, y]) => `${x.toFixed(1)} ${y.toFixed(1)}`).join("L");
+export const path = (points) =>
+  "M" + points.map(([x, y]) => `${x.toFixed(1)} ${y.toFixed(1)}`).join("L");
 export const text = (x, y, words, anchor = "middle", kind = "") =>
   svg("text", { x, y, "text-anchor": anchor, class: kind }, words);
 export const line = (x1, y1, x2, y2, kind) => svg("line", { x1, y1, x2, y2, class: kind });
 
 /** Return the frame of a plot: ticks `[value, words]` on both axes, and their titles. */
 export function frame({ x, y, across, up, left, right, top, bottom, titles }) {
-  return svg("g", { class: "frame" },
-    across.map(([value, words]) => [line(x(value), bottom, x(value), bottom + 5, "axis"),
-      text(x(value), bottom + 20, words)]),
-    up.map(([value, words]) => [line(left, y(value), right, y(value), "rule"),
-      text(left - 8, y(value) + 4, words, "end")]),
+  return svg(
+    "g",
+    { class: "frame" },
+    across.map(([value, words]) => [
+      line(x(value), bottom, x(value), bottom + 5, "axis"),
+      text(x(value), bottom + 20, words),
+    ]),
+    up.map(([value, words]) => [
+      line(left, y(value), right, y(value), "rule"),
+      text(left - 8, y(value) + 4, words, "end"),
+    ]),
     line(left, bottom, right, bottom, "axis"),
     text((left + right) / 2, bottom + 40, titles[0], "middle", "title"),
-    text(left, top - 10, titles[1], "start", "title"));
+    text(left, top - 10, titles[1], "start", "title"),
+  );
 }
 
 export const percent = (share) => `${(100 * share).toFixed(share > 0.995 && share < 1 ? 1 : 0)} %`;

@@ -34,7 +34,10 @@ async function start() {
 }
 
 const started = start();
-started.then(() => postMessage({ ready: true }), (error) => postMessage({ failed: String(error) }));
+started.then(
+  () => postMessage({ ready: true }),
+  (error) => postMessage({ failed: String(error) }),
+);
 
 onmessage = async (event) => {
   const told = await started;
