@@ -65,7 +65,7 @@ def test_profile_seed_and_output_reach_the_notebook(house, capsys):
     assert (
         table[0].split("  ")[0] == "notebook"
         and table[2].startswith("01_good")
-        and "fig1" in table[2]
+        and " GB  1  " in table[2]
         and "real: Numbers" in table[2]
     )
     assert (

@@ -14,17 +14,19 @@ import nbformat
 import pytest
 from PIL import Image
 
-from companion import __main__, claims
+from companion import __main__, claims, promises
 from companion.publish import environment, report
 from companion.publish.report import (
     answer,
     gather,
+    headline,
     markdown,
     markup,
     notebooks,
     page,
     pictures,
     provenance,
+    sheet,
 )
 
 ROOT = Path(environment.ROOT)
@@ -74,7 +76,9 @@ def house(tmp_path):
     """Return a small project: two notebooks, of which one has run, three figures, four claims."""
     (tmp_path / "notebooks").mkdir()
     cells = [
-        nbformat.v4.new_markdown_cell("# 1. Is $x^2$ good?\n\nWe ask, for $\\delta \\le 1$: [docs](../docs/silent_choices.md)"),
+        nbformat.v4.new_markdown_cell(
+            "# 1. Is $x^2$ good?\n\nWe ask, for $\\delta \\le 1$: [docs](../docs/silent_choices.md)"
+        ),
         nbformat.v4.new_code_cell('figures.save(fig2, "fig2", output)'),
         nbformat.v4.new_markdown_cell("## How fast?"),
         nbformat.v4.new_code_cell('figures.save(fig_rates, "fig2_rates", output)'),
@@ -82,7 +86,9 @@ def house(tmp_path):
     nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / "notebooks" / "01_good.ipynb")
     nbformat.write(nbformat.v4.new_notebook(), tmp_path / "notebooks" / "03_later.ipynb")
     (tmp_path / "docs").mkdir()
-    (tmp_path / "docs" / "silent_choices.md").write_text("# Silent\n\n| on | chosen |\n|---|---|\n| $\\theta_0$ | zero |\n")
+    (tmp_path / "docs" / "silent_choices.md").write_text(
+        "# Silent\n\n| on | chosen |\n|---|---|\n| $\\theta_0$ | zero |\n"
+    )
     folder = tmp_path / "figures"
     data = {
         "kind": "synthetic",
@@ -106,12 +112,16 @@ def house(tmp_path):
         (folder / f"{name}.json").write_text(json.dumps(record))
     rows = [claim(f"key-{number}", verdict) for number, verdict in enumerate(claims.VERDICTS)]
     claims.save([*rows, claim("own", ours_to_prove=True)], "01_good", folder)
-    shown = nbformat.v4.new_output("display_data", {"image/png": base64.b64encode(picture(2000, 800)).decode()})
+    shown = nbformat.v4.new_output(
+        "display_data", {"image/png": base64.b64encode(picture(2000, 800)).decode()}
+    )
     hidden = nbformat.v4.new_output("display_data", {"application/javascript": "alert(1)"})
     cells[1].outputs = [shown, hidden]
     (folder / "notebooks").mkdir()
     nbformat.write(nbformat.v4.new_notebook(cells=cells), folder / "notebooks" / "01_good.ipynb")
-    entry = provenance.record(ROOT, profile="paper", seed=3, seconds=754.2, shards=12, reused=5)
+    entry = provenance.record(
+        ROOT, profile="paper", seed=3, seconds=754.2, cold=1508.0, memory=1.5, shards=12, reused=5
+    )
     provenance.keep(folder, "01_good", entry)
     (tmp_path / "README.md").write_text(f"Before\n{BEGIN}stale\n{END}\nAfter\n")
     return tmp_path
@@ -130,7 +140,11 @@ class Page(HTMLParser):
         given = dict(attributes)
         self.tags.add(tag)
         self.names.add(given.get("id"))
-        self.loaded += [given[name] for name in ("src", "srcset", "data", "poster", "background") if name in given]
+        self.loaded += [
+            given[name]
+            for name in ("src", "srcset", "data", "poster", "background")
+            if name in given
+        ]
         if "href" in given:
             (self.links if tag == "a" else self.loaded).append(given["href"])
         if tag == "img":
@@ -140,7 +154,9 @@ class Page(HTMLParser):
 def assert_offline(path):
     """Fail when a page would ask the network for anything, or leads where nothing is."""
     shown = Page(path)
-    assert all(address.startswith("data:") for address in shown.loaded), [a[:60] for a in shown.loaded if a[:5] != "data:"]
+    assert all(address.startswith("data:") for address in shown.loaded), [
+        a[:60] for a in shown.loaded if a[:5] != "data:"
+    ]
     assert "iframe" not in shown.tags and "fetch(" not in shown.text and "XMLHttp" not in shown.text
     styles = "".join(re.findall(r"<style>(.*?)</style>", shown.text, re.S))
     assert "@import" not in styles and "url(" not in styles
@@ -166,6 +182,7 @@ def test_every_page_is_whole_without_a_network(house):
         "report.md",
         "01_good.html",
         "README.md",
+        "figures.pdf",  # and no headline, for which results are missing
     }
     for path in written:
         if path.suffix == ".html":
@@ -182,12 +199,19 @@ def test_report_shows_every_claim_figure_count_and_gap(house):
     counted = re.findall(r"<b>(\d)</b> . ([a-z ]+)</li>", shown.text)
     assert counted[:4] == [("1", verdict) for verdict in claims.VERDICTS]
     assert shown.text.count("make figures NB=01 PROFILE=paper") == 1
-    assert shown.text.count(": not here.") == 6 and "Not run yet: <code>make figures NB=03" in shown.text
+    assert (
+        shown.text.count(": not here.") == 6
+        and "Not run yet: <code>make figures NB=03" in shown.text
+    )
     assert "13 min" in shown.text and "12, 5 of them computed earlier" in shown.text
     assert "How fast?" in shown.text and "ab" * 32 in shown.text
     assert '<td data-name="chosen">zero</td>' in shown.text
     text = (house / "figures" / "report.md").read_text(encoding="utf-8")
-    assert text.count("**holds, on") == 2 and "a &lt; b \\| c" in text and "| 03_later | not run |" in text
+    assert (
+        text.count("**holds, on") == 2
+        and "a &lt; b \\| c" in text
+        and "| 03_later | not run |" in text
+    )
 
 
 def test_figures_stand_beside_the_verdicts_they_carry(house):
@@ -199,7 +223,9 @@ def test_figures_stand_beside_the_verdicts_they_carry(house):
         "fig2_rates": 0,
         "fig10": 0,
     }
-    claims.save([claim("alone", figure=""), claim("lost", figure="fig99")], "01_good", house / "figures")
+    claims.save(
+        [claim("alone", figure=""), claim("lost", figure="fig99")], "01_good", house / "figures"
+    )
     (figure, rows), *_ = gather.gather(house / "figures", house).carried("01_good")
     assert figure.name == "fig2" and [row.key for row in rows] == ["alone", "lost"]
 
@@ -315,7 +341,9 @@ def test_notebook_pages_lose_scripts_and_keep_pictures_small(house):
 def test_tables_in_notebooks_fit():
     head = "<table><thead><tr><th>where</th></tr></thead>"
     rows = f"{head}<tbody><tr><td>d_0 &lt; 1</td></tr></tbody></table>"
-    assert 'class="cards"' in notebooks._table(rows) and "</msub></mrow></math> &lt; 1" in notebooks._table(rows)
+    assert 'class="cards"' in notebooks._table(
+        rows
+    ) and "</msub></mrow></math> &lt; 1" in notebooks._table(rows)
     counted = rows.replace("<td>d_0", "<th>0</th><td>d_0")
     assert notebooks._table(f"<style>th {{}}</style>{counted}<script>alert(1)</script>") == (
         f'<div class="scroll" tabindex="0" role="group" aria-label="Table">{counted}</div>\n'
@@ -328,17 +356,23 @@ ARITY = {"mfrac": 2, "msub": 2, "msup": 2, "munder": 2, "mover": 2, "msubsup": 3
 def leaks(latex):
     """Return what is left as it was, or lacks a part: latex2mathml raises for little of it."""
     parts = list(ElementTree.fromstring(markup.formula(latex)).iter())
-    stray = [part.text for part in parts if part.tag == "code" or re.match(r"\\|[{}]$", part.text or "")]
+    stray = [
+        part.text for part in parts if part.tag == "code" or re.match(r"\\|[{}]$", part.text or "")
+    ]
     broken = [part.tag for part in parts if len(part) != ARITY.get(part.tag, len(part))]
     return [text for text in stray if r"\{" not in latex] + broken
 
 
-@pytest.mark.parametrize("latex", [r"\nonsense", r"\frac{1", "a}", r"\left( a", "x^", r"\text{\nonsense}"])
+@pytest.mark.parametrize(
+    "latex", [r"\nonsense", r"\frac{1", "a}", r"\left( a", "x^", r"\text{\nonsense}"]
+)
 def test_what_is_no_formula_is_found(latex):
     assert leaks(latex)
 
 
-@pytest.mark.parametrize("latex", [r"\frac12", r"x_t'^i", r"\log_2 n", "a < b", r"\{a\}", r"\big\| x \big\|^2"])
+@pytest.mark.parametrize(
+    "latex", [r"\frac12", r"x_t'^i", r"\log_2 n", "a < b", r"\{a\}", r"\big\| x \big\|^2"]
+)
 def test_formulas_do_not_leak(latex):
     assert not leaks(latex)
 
@@ -369,7 +403,10 @@ def test_words_of_claims_are_typeset(text, shown):
 
 def formulas(text):
     text = re.sub(r"```.*?```|`[^`\n]*`", "", text, flags=re.S)
-    return [block or inline for block, inline in re.findall(r"\$\$(.+?)\$\$|\$([^$\n]+?(?:\n[^$\n]+?)?)\$", text, re.S)]
+    return [
+        block or inline
+        for block, inline in re.findall(r"\$\$(.+?)\$\$|\$([^$\n]+?(?:\n[^$\n]+?)?)\$", text, re.S)
+    ]
 
 
 @pytest.mark.parametrize("path", WRITTEN, ids=lambda path: str(path.relative_to(ROOT)))
@@ -380,7 +417,11 @@ def test_every_formula_of_the_project_converts(path):
         cells = nbformat.read(path, 4).cells
         texts = [cell.source for cell in cells if cell.cell_type == "markdown"]
         outputs = [output for cell in cells if cell.cell_type == "code" for output in cell.outputs]
-        texts += [output["data"]["text/markdown"] for output in outputs if "text/markdown" in output.get("data", {})]
+        texts += [
+            output["data"]["text/markdown"]
+            for output in outputs
+            if "text/markdown" in output.get("data", {})
+        ]
     for formula in (formula for text in texts for formula in formulas(text)):
         assert not leaks(formula), formula
 
@@ -391,18 +432,86 @@ def test_the_committed_pages_are_offline_and_small(path):
     assert path.stat().st_size < (2.5e6 if path.name == "report.html" else 3e6)
 
 
+def test_the_sheet_is_one_page_of_a4_and_always_the_same(house):
+    found = gather.gather(house / "figures", house)
+    pdf = sheet.draw(found)
+    assert pdf == sheet.draw(found) and pdf.startswith(b"%PDF")
+    assert re.findall(rb"/Count (\d+)", pdf) == [b"1"]
+    (box,) = re.findall(rb"/MediaBox \[ ?0 0 ([\d.]+) ([\d.]+) ?\]", pdf)
+    assert [round(float(side)) for side in box] == [595, 842]  # points
+
+
+def test_the_headline_is_drawn_from_the_committed_records():
+    found = gather.gather(FIGURES, ROOT)
+    assert headline.draw(found) == headline.draw(found)
+    with pytest.raises(KeyError):
+        headline.draw(replace(found, figures=[]))
+
+
+MADE = promises.Promise(
+    name="digits, 0.1",
+    data="MNIST",
+    model="softmax | public features",
+    parameters={"d_0": 2.0},
+    unit="one image of one agent",
+    delta=0.1,
+    horizon=promises.FOR_EVER,
+    T=600,
+    accuracy=(0.959, 0.957, 0.961),
+    runs=5,
+    twin=0.972,
+    best_unprotected=0.981,
+    certified_by="promise",
+)
+
+
+def test_promises_are_shown_with_their_unit_where_there_are_any(house):
+    folder = house / "figures"
+    found = gather.gather(folder, house)
+    assert markdown.promises(found) == "" and 'id="promises"' not in page.render(found)
+    promises.record(folder, MADE)
+    promises.record(folder, replace(MADE, name="later", horizon=300, delta=0.25))
+    found = gather.gather(folder, house)
+    table = markdown.promises(found).splitlines()
+    assert table[2] == "| MNIST: one image of one agent | 0.1 | for ever | 95.9% | 98.1% |"
+    assert "| 0.25 | round 300 |" in table[3]
+    shown = page.render(found)
+    assert "One image of one agent changes all that is ever sent by at most 0.1" in shown
+    assert "95.9 % [95.7, 96.1]" in shown and "softmax | public features" in shown
+    assert "softmax \\| public features" in markdown.render(found)
+    opening, rest = answer.added(found)
+    assert opening == "A promise that holds" and "one image of one agent" in rest
+    assert "95.9% on MNIST" in rest and "0.25" not in rest
+
+
+def test_a_formula_is_not_broken_between_lines():
+    text = " ".join(["word"] * 18 + [r"so $\delta \le 0.1 \cdot x$ holds", *["word"] * 18])
+    lines = markdown._filled(text, "  ").splitlines()
+    assert max(map(len, lines)) <= 100 and any(
+        r"$\delta \le 0.1 \cdot x$" in line for line in lines
+    )
+
+
 def test_the_committed_report_and_readme_are_current():
     """Fails after results changed without `make report`."""
     found = gather.gather(FIGURES, ROOT)
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert markdown.refresh(readme, found) == readme, "run make report"
-    assert markdown.render(found) == (FIGURES / "report.md").read_text(encoding="utf-8"), "run make report"
+    assert markdown.render(found) == (FIGURES / "report.md").read_text(encoding="utf-8"), (
+        "run make report"
+    )
     shown = Page(FIGURES / "report.html")
-    names = {f"claim-{claim.key}" for claim in found.claims} | {figure.name for figure in found.figures}
+    names = {f"claim-{claim.key}" for claim in found.claims} | {
+        figure.name for figure in found.figures
+    }
     assert names <= shown.names
     row = markup.environment.get_template("macros.html").module.claim
-    assert all(row(claim, found, page.brief) in shown.text for claim in found.claims), "run make report"
-    assert {path.with_suffix(".html").name for path in found.executed} == {path.name for path in REAL[1:]}
+    assert all(row(claim, found, page.brief) in shown.text for claim in found.claims), (
+        "run make report"
+    )
+    assert {path.with_suffix(".html").name for path in found.executed} == {
+        path.name for path in REAL[1:]
+    }
 
 
 def test_the_answer_is_complete_and_every_number_of_it_is_a_result():
@@ -412,9 +521,14 @@ def test_the_answer_is_complete_and_every_number_of_it_is_a_result():
     assert [question for question, *_ in given] == list(answer.SENTENCES)
     assert all(short != "Not run yet" and rest for _, short, rest in given)
     text = " ".join(" ".join(parts) for parts in given)
-    assert f"{100 * found.figure('fig2').numbers['final_difference']['mean']:+.1f} points on mushrooms" in text
+    assert (
+        f"{100 * found.figure('fig2').numbers['final_difference']['mean']:+.1f} points on mushrooms"
+        in text
+    )
     assert f"10^{{{found.figure('fig3_bounds').numbers['log10_delta']['theorem 2.1']:.1f}}}" in text
-    assert f"{found.counts(False)['holds']} of {sum(found.counts(False).values())} as written" in text
+    assert (
+        f"{found.counts(False)['holds']} of {sum(found.counts(False).values())} as written" in text
+    )
 
 
 def changed(found, name, numbers):

@@ -141,7 +141,7 @@ def test_in_a_terminal_each_reason_is_said_once():
     changed = replace(FIG2, params={**FIG2.params, "iterations": 80})
     text = reproduce.text(reproduce.compare(with_figure(changed), COMMITTED))
     assert text.count("cannot agree: iterations 80, not") == 1
-    assert text.splitlines()[-1].startswith("Yes, as far as this size can tell: ")
+    assert text.splitlines()[-1].startswith("Nothing differs, as far as this size can tell: ")
 
 
 def test_the_page_shows_picture_beside_picture(tmp_path):

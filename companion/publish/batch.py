@@ -1,7 +1,8 @@
-"""`make figures`: papermill executes the notebooks at a profile, one after the other, and says what came of each.
+"""`make figures`: papermill executes the notebooks at a profile, and says what came of each.
 
-A misspelt parameter is refused before anything runs. A notebook is executed beside its place and moved there when it is whole;
-one that fails is kept apart, names its cell, and does not stop the others.
+A misspelt parameter is refused before anything runs. A notebook is executed beside its place and
+moved there when it is whole; one that fails is kept apart, names its cell, and does not stop the
+others.
 """
 
 from __future__ import annotations
@@ -10,14 +11,12 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import papermill
 import psutil
@@ -25,10 +24,10 @@ import yaml
 from papermill.exceptions import PapermillExecutionError
 from traitlets.config import Config
 
-from companion import files
 from companion.params import nearest
-from companion.publish import environment, executed, progress
+from companion.publish import environment, executed, progress, surroundings
 from companion.publish.report import provenance
+from companion.publish.surroundings import BatchError
 from companion.runs import execute
 from companion.runs.store import default_folder
 
@@ -41,16 +40,11 @@ NOTEBOOKS, PROFILES, CACHE = (
 COMMITTED = ("paper", "evening")  # the sizes of the results in figures/, which are committed
 SMALLEST = "smoke"  # this profile is to be over soon, the others may take their time:
 CELL_SECONDS = 300  # a cell of it that takes longer hangs,
-SCHEDULER_SECONDS = 5  # to answer a knock
 THREADS = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 ALONE = {"WORKERS": "1", **dict.fromkeys(THREADS, "1")}  # and it has too little work to share out
 ENCRYPTED = Config(
     {"KernelManager": {"transport_encryption": "auto"}}
 )  # between papermill and the kernel
-
-
-class BatchError(ValueError):
-    """A command that cannot be carried out; the message is one sentence."""
 
 
 @dataclass
@@ -60,6 +54,7 @@ class Outcome:
     notebook: str
     seconds: float = 0.0
     cold: float = 0.0  # what it would have taken with nothing computed before
+    memory: float = 0.0  # gigabytes
     figures: list[str] = field(default_factory=list)
     data: list[str] = field(default_factory=list)
     shards: int = 0
@@ -75,16 +70,15 @@ def notebooks(number: str | None = None) -> list[Path]:
     beginning = number.zfill(2) if number.isascii() and number.isdigit() else number  # 1 means 01
     chosen = [path for path in found if path.name.startswith(beginning)]
     if len(chosen) != 1:
-        raise BatchError(
-            f"NB = {number!r} must be the beginning of one notebook's name: {', '.join(p.stem for p in found)}"
-        )
+        names = ", ".join(path.stem for path in found)
+        raise BatchError(f"NB = {number!r} must be the beginning of one notebook's name: {names}")
     return chosen
 
 
 def profile(name: str) -> dict[str, dict]:
     """Return the parameters of every notebook at a profile: {notebook: {parameter: value}}.
 
-    A profile may say `extends: another`: it then changes some of the other's parameters and keeps the rest.
+    A profile may say `extends: another`: it then changes some of the other's parameters.
     """
     content = _read_profile(name)
     if "extends" not in content:
@@ -120,9 +114,8 @@ def _read_profile(name: str) -> dict:
             f"{path.relative_to(ROOT)} is not YAML: {' '.join(str(error).split())}"
         ) from None
     if not content or not isinstance(content, dict):
-        raise BatchError(
-            f"{path.relative_to(ROOT)} must hold notebooks and their parameters, and holds {content!r}"
-        )
+        rule = f"must hold notebooks and their parameters, and holds {content!r}"
+        raise BatchError(f"{path.relative_to(ROOT)} {rule}")
     for notebook, parameters in content.items():
         if notebook == "extends":
             continue
@@ -134,7 +127,7 @@ def _read_profile(name: str) -> dict:
 
 
 def parameters(path: Path, profile_name: str, seed: str | int | None, output: Path) -> dict:
-    """Return what papermill injects into one notebook, or refuse a name that its parameters cell does not have."""
+    """Return what papermill injects into one notebook; a name that it does not have is refused."""
     chosen = dict(profile(profile_name).get(path.stem, {}))
     known = papermill.inspect_notebook(str(path))
     for name in chosen:
@@ -172,10 +165,10 @@ def run(
     seed: str | int | None = None,
     output: Path | None = None,
 ) -> int:
-    """Execute the notebooks, print a table of what came of each, and return 0 when all went well."""
+    """Execute the notebooks, print what came of each, and return 0 when all went well."""
     output = place(profile_name, output)
     chosen = [(path, parameters(path, profile_name, seed, output)) for path in notebooks(number)]
-    check_surroundings(output)
+    surroundings.check(output, CACHE / "notebooks")
     print(_beginning(profile_name, chosen, output), flush=True)
     with _silent_end():
         outcomes = [_execute(path, values, output) for path, values in chosen]
@@ -192,52 +185,6 @@ def _beginning(profile_name: str, chosen: list, output: Path) -> str:
     return f"{where}\nfrom before: {before} ({os.path.relpath(default_folder())})"
 
 
-def check_surroundings(output: Path) -> None:
-    """Refuse folders and environment variables that would stop a notebook on its way, before the first cell."""
-    for name, folder in (
-        ("OUTPUT", output),
-        ("LDP_CACHE", default_folder()),
-        ("LDP_CACHE", CACHE / "notebooks"),
-    ):
-        if reason := files.why_not_writable(folder):
-            raise BatchError(
-                f"{name} = {str(folder)!r} must be a folder that can be written to: {reason}"
-            )
-    workers = os.environ.get("WORKERS") or "1"
-    if not (workers.isascii() and workers.isdigit() and int(workers) >= 1):
-        raise BatchError(f"WORKERS = {workers!r} must be a whole number, at least 1")
-    if "SCHEDULER" in os.environ:
-        _check_scheduler(os.environ["SCHEDULER"])
-    data = os.environ.get("LDP_DATA")
-    if data and not Path(data).expanduser().is_dir():
-        raise BatchError(f"LDP_DATA = {data!r} must name a folder")
-    if data == "":
-        print(
-            "LDP_DATA is set and empty: data come from the cache, or are stand-ins",
-            file=sys.stderr,
-            flush=True,
-        )
-
-
-def _check_scheduler(address: str) -> None:
-    """Refuse a Dask scheduler that nobody listens at."""
-    try:
-        place = urlsplit(address)
-        host, port = place.hostname, place.port
-    except ValueError:
-        host = port = None
-    if not (host and port):
-        raise BatchError(
-            f"SCHEDULER = {address!r} must be unset, or the address of a Dask scheduler: tcp://127.0.0.1:8786"
-        )
-    try:
-        socket.create_connection((host, port), timeout=SCHEDULER_SECONDS).close()
-    except OSError as error:
-        raise BatchError(
-            f"SCHEDULER = {address!r} must answer, and does not: {error.strerror or error}"
-        ) from None
-
-
 def _seed(seed: str | int) -> int:
     if not str(seed).isascii() or not str(seed).isdigit() or int(seed) >= 2**63:
         raise BatchError(f"SEED = {seed!r} must be a whole number in [0, 2**63)")
@@ -247,21 +194,11 @@ def _seed(seed: str | int) -> int:
 def _execute(path: Path, values: dict, output: Path) -> Outcome:
     """Execute one notebook; a failure is part of the outcome, not an exception."""
     outcome, failed = Outcome(path.stem), CACHE / "notebooks" / path.name
-    working = failed.with_name(
-        f".{path.stem}.{os.getpid()}.ipynb"
-    )  # two runs at the same time do not share it
+    working = failed.with_name(f".{path.stem}.{os.getpid()}.ipynb")  # of this run alone
     working.parent.mkdir(parents=True, exist_ok=True)
-    before = _records(output)
-    start, small = time.monotonic(), values["profile"] == SMALLEST
+    before, start = _records(output), time.monotonic()
     try:
-        with (
-            _environment(ALONE if small else {}),
-            progress.watching(path.stem, working.parent) as watch,
-        ):
-            _papermill(path, working, values, watch)
-        outcome.shards, outcome.reused = watch.shards, watch.reused
-        outcome.seconds = time.monotonic() - start
-        outcome.cold = outcome.seconds + watch.before / _side_by_side(small)
+        _measured(path, working, values, outcome)
         executed.publish(working, output / "notebooks" / path.name)
         print(f"{path.stem}: {_taken(outcome)}", flush=True)
         _keep_record(path, values, outcome, output)
@@ -269,30 +206,44 @@ def _execute(path: Path, values: dict, output: Path) -> Outcome:
         working.unlink(missing_ok=True)
         raise
     except PapermillExecutionError as error:
-        outcome.failure = (
-            f"cell {error.cell_index} (In [{error.exec_count}]): {error.ename}: {error.evalue}"
-        )
-    except (
-        Exception
-    ) as error:  # a dead kernel, a full disk: whatever it is, the other notebooks go on
+        place = f"cell {error.cell_index} (In [{error.exec_count}])"
+        outcome.failure = f"{place}: {error.ename}: {error.evalue}"
+    except Exception as error:  # a dead kernel, a full disk: the other notebooks go on
         outcome.failure = f"{type(error).__name__}: {' '.join(str(error).split())}"
     outcome.seconds = time.monotonic() - start
-    written = [record for name, record in _records(output).items() if before.get(name) != record]
-    outcome.figures = sorted(json.loads(text)["figure"] for _, text in written)
-    outcome.data = sorted(
-        {
-            f"{data['kind']}: {data['name']}"
-            for _, text in written
-            for data in json.loads(text)["data"]
-        }
-    )
+    _look_at_what_was_written(outcome, before, output)
     if outcome.failure:
-        message = f"{path.stem}: FAILED in {outcome.failure}"
-        with contextlib.suppress(FileNotFoundError):  # it may not have got anywhere
-            working.replace(failed)
-            message += f"\n  as far as it got: {os.path.relpath(failed)}"
-        print(message, file=sys.stderr, flush=True)
+        _say_failure(outcome, working, failed)
     return outcome
+
+
+def _measured(path: Path, working: Path, values: dict, outcome: Outcome) -> None:
+    """Execute a notebook, and note what it took."""
+    start, small = time.monotonic(), values["profile"] == SMALLEST
+    variables = _environment(ALONE if small else {})
+    with variables, progress.watching(path.stem, working.parent) as watch:
+        _papermill(path, working, values, watch)
+    outcome.shards, outcome.reused, outcome.memory = watch.shards, watch.reused, watch.memory
+    outcome.seconds = time.monotonic() - start
+    outcome.cold = outcome.seconds + watch.before / _side_by_side(small)
+
+
+def _look_at_what_was_written(outcome: Outcome, before: dict, output: Path) -> None:
+    """Note which figures are new, and the data they were made from."""
+    after = _records(output).items()
+    records = [json.loads(record[1]) for name, record in after if before.get(name) != record]
+    data = [entry for record in records for entry in record["data"]]
+    outcome.figures = sorted(record["figure"] for record in records)
+    outcome.data = sorted({f"{entry['kind']}: {entry['name']}" for entry in data})
+
+
+def _say_failure(outcome: Outcome, working: Path, failed: Path) -> None:
+    """Say in which cell a notebook failed, and keep it as far as it got."""
+    message = f"{outcome.notebook}: FAILED in {outcome.failure}"
+    with contextlib.suppress(FileNotFoundError):  # it may not have got anywhere
+        working.replace(failed)
+        message += f"\n  as far as it got: {os.path.relpath(failed)}"
+    print(message, file=sys.stderr, flush=True)
 
 
 def _papermill(path: Path, working: Path, values: dict, watch: progress.Watch) -> None:
@@ -329,9 +280,10 @@ def _taken(outcome: Outcome) -> str:
 
 @contextlib.contextmanager
 def _silent_end() -> Iterator[None]:
-    """End the kernel and its workers at once when Ctrl-C comes: asked politely they answer with tracebacks of their own.
+    """End the kernel and its workers at once when Ctrl-C comes.
 
-    Nothing is lost by it: a shard is kept whole or not at all.
+    Asked politely they answer with tracebacks of their own. Nothing is lost by it: a shard is kept
+    whole or not at all.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -371,6 +323,7 @@ def _keep_record(path: Path, values: dict, outcome: Outcome, output: Path) -> No
         seed=None if seed is None else int(seed),
         seconds=outcome.seconds,
         cold=outcome.cold,
+        memory=outcome.memory,
         shards=outcome.shards,
         reused=outcome.reused,
     )
@@ -385,22 +338,16 @@ def _records(output: Path) -> dict[str, tuple[int, str]]:
     }
 
 
-def _table(outcomes: Iterable[Outcome]) -> str:
-    """Return the closing table: notebook, seconds, figures written, data used."""
-    rows = [("notebook", "from nothing", "figures written", "data used")]
-    for outcome in outcomes:
-        figures = "FAILED" if outcome.failure else " ".join(outcome.figures) or "-"
-        rows.append(
-            (
-                outcome.notebook,
-                progress.clock(outcome.cold or outcome.seconds),
-                figures,
-                "; ".join(outcome.data) or "-",
-            )
-        )
-    widths = [max(len(row[column]) for row in rows) for column in range(4)]
-    lines = [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
+def _table(outcomes: Sequence[Outcome]) -> str:
+    """Return the closing table: notebook, time from nothing, memory, figures, data used."""
+    rows = [("notebook", "from nothing", "memory", "figures", "data used"), *map(_row, outcomes)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
     return "\n".join([lines[0], "  ".join("-" * width for width in widths), *lines[1:]])
+
+
+def _row(outcome: Outcome) -> tuple[str, ...]:
+    figures = "FAILED" if outcome.failure else str(len(outcome.figures))
+    took = progress.clock(outcome.cold or outcome.seconds)
+    data = "; ".join(outcome.data) or "-"
+    return (outcome.notebook, took, f"{outcome.memory:.1f} GB", figures, data)

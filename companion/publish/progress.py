@@ -18,11 +18,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
+import psutil
 from papermill.engines import NBClientEngine, papermill_engines
 
 from companion.runs.watch import VARIABLE
 
 LIVE_SECONDS, LINE_SECONDS = 1.0, 30.0  # between two lines, in a terminal and elsewhere
+GIGABYTE = 1e9
 
 
 @dataclass
@@ -54,6 +56,7 @@ class Watch:
         self.cell, self.cells = 0, 0
         self.steps: list[Step] = []
         self.before = 0.0  # seconds that reused shards took when they were computed
+        self.memory = 0.0  # gigabytes, the most that all processes had together
         self._read = 0
 
     @property
@@ -151,18 +154,30 @@ def _restore(before: str | None) -> None:
 
 def _show(watch: Watch, over: threading.Event, stream: TextIO) -> None:
     """Print how far a notebook is, again and again, until it is over."""
-    live = stream.isatty()
-    while not over.wait(LIVE_SECONDS if live else LINE_SECONDS):
+    live, last = stream.isatty(), time.monotonic()
+    while not over.wait(LIVE_SECONDS):
         watch.look()
+        watch.memory = max(watch.memory, memory())
         if live:
             width = shutil.get_terminal_size().columns - 1
             print(f"\r{watch.said()[:width].ljust(width)}", end="", file=stream, flush=True)
-        else:
+        elif time.monotonic() - last >= LINE_SECONDS:
+            last = time.monotonic()
             print(watch.said(), file=stream, flush=True)
     if live:
         print(
             "\r" + " " * (shutil.get_terminal_size().columns - 1), end="\r", file=stream, flush=True
         )
+
+
+def memory() -> float:
+    """Return the gigabytes that this process and those it started have now."""
+    total = 0
+    this = psutil.Process()
+    for process in (this, *this.children(recursive=True)):
+        with contextlib.suppress(psutil.Error):  # it has just ended
+            total += process.memory_info().rss
+    return total / GIGABYTE
 
 
 def clock(seconds: float) -> str:

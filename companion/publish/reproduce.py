@@ -9,6 +9,7 @@ is of another quantity: it cannot agree, and the row says which setting differs.
 from __future__ import annotations
 
 import math
+import textwrap
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ EXACT = 1e-6  # of a number
 NORMAL = 1.96  # standard errors on either side of a mean are its 95 % interval
 AGREES, DIFFERS, CANNOT = "agrees", "differs", "cannot agree"
 MARKS = {AGREES: "=", DIFFERS: "!", CANNOT: " "}
+WIDEST = 57  # letters of a cell in a terminal
 LONGEST = 3  # settings that a reason names; the rest are counted
 Table = Mapping[str, Any] | list[Mapping]
 
@@ -72,7 +74,7 @@ class Comparison:
         if not numbers and not verdicts:
             return "Nothing was run that could be compared."
         wrong = sum(row.outcome == DIFFERS for row in (*self.numbers, *self.verdicts))
-        opening = "Not everything" if wrong else "Yes, as far as this size can tell"
+        opening = "Not everything" if wrong else "Nothing differs, as far as this size can tell"
         if not wrong and all(row.outcome == AGREES for row in (*self.numbers, *self.verdicts)):
             opening = "Yes"
         return f"{opening}: of the key numbers {numbers}; of the verdicts {verdicts}."
@@ -196,7 +198,7 @@ def other_settings(here: Figure, committed: Figure) -> str:
     changed = [name for name in names if here.params.get(name) != committed.params.get(name)]
     texts = [f"{name} {_plain(here, name)}, not {_plain(committed, name)}" for name in changed]
     more = len(texts) - LONGEST
-    listed = [*texts[:LONGEST], *([f"{more} more settings"] if more > 0 else [])]
+    listed = [*texts[:LONGEST], *([f"and {more} more"] if more > 0 else [])]
     return "; ".join([*_other_data(here, committed), *listed])
 
 
@@ -273,7 +275,11 @@ def _lines(rows: list[Row]) -> list[str]:
 
 
 def _cells(row: Row) -> tuple[str, ...]:
-    return (MARKS[row.outcome], row.what, row.name, row.here, row.committed)
+    texts = (row.what, row.name, row.here, row.committed)
+    return (
+        MARKS[row.outcome],
+        *(textwrap.shorten(text, WIDEST, placeholder="...") for text in texts),
+    )
 
 
 def between(folder: Path, committed: Path, root: Path) -> Comparison:

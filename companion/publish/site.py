@@ -22,9 +22,9 @@ from types import ModuleType
 import ldp_core
 from companion.publish.report import gather, markup, notebooks, page
 
-REPORT, DOCUMENTS, API = "figures/report.html", "docs/index.html", "ldp_core/index.html"
+REPORT, DOCUMENTS, API = "figures/report.html", "docs/index.md", "ldp_core/index.html"
 MENU = {REPORT: "Report", DOCUMENTS: "Documents", API: "ldp_core"}
-WRITTEN = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/**/*.md", "data/*.md")
+WRITTEN = ("*.md", "docs/**/*.md", "data/*.md")
 
 
 def build(root: Path, folder: Path) -> list[str]:
@@ -51,7 +51,7 @@ def render(root: Path) -> dict[str, str]:
     documents = {path.relative_to(root).as_posix(): text for path, text in texts.items()}
     titles = {source: _title(text) or source for source, text in documents.items()}
     pages |= {source: _document(source, titles[source], documents[source]) for source in documents}
-    return pages | {DOCUMENTS: _index(DOCUMENTS, titles)} | _reference()
+    return pages | _reference()
 
 
 def _documents(root: Path) -> list[Path]:

@@ -19,7 +19,7 @@ from papermill.parameterize import parameterize_notebook
 from companion import __main__ as command
 from companion import files
 from companion.params import Params
-from companion.publish import batch, environment
+from companion.publish import batch, environment, surroundings
 
 ROOT = Path(environment.ROOT)
 NOTEBOOKS = {path.stem[:2]: path for path in batch.notebooks()}
@@ -338,7 +338,7 @@ def test_the_surroundings_are_checked_before_the_first_cell(name, own_profiles, 
 
 def test_an_empty_folder_of_data_is_said_aloud(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("LDP_DATA", "")
-    batch.check_surroundings(tmp_path)
+    surroundings.check(tmp_path, batch.CACHE)
     assert capsys.readouterr().err == "LDP_DATA is set and empty: data come from the cache, or are stand-ins\n"
 
 

@@ -1,12 +1,13 @@
 """The report: every claim with its verdict, every figure, and what made them.
 
-`build` writes report.html, report.md and the executed notebooks as pages, from the files in a
-folder of figures alone; for the project's own figures/ it also renews the headline verdicts of the
-README. Nothing is computed here and no notebook is executed.
+`build` writes report.html, report.md, a page of the seven figures to print, and the executed
+notebooks as pages, from the files in a folder of figures alone; for the project's own figures/ it
+also renews the README's picture, answers and verdicts. No notebook is executed.
 """
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 from companion import files
@@ -14,7 +15,7 @@ from companion import files
 
 def build(folder: Path, root: Path) -> list[Path]:
     """Write the report of a folder of figures, and return the files written."""
-    from companion.publish.report import gather, markdown, notebooks, page
+    from companion.publish.report import gather, headline, markdown, notebooks, page, sheet
 
     found = gather.gather(folder, root)
     texts = {path.with_suffix(".html"): notebooks.render(path, found) for path in found.executed}
@@ -25,10 +26,14 @@ def build(folder: Path, root: Path) -> list[Path]:
     readme = root / "README.md"
     if readme.exists() and folder.resolve() == (root / "figures").resolve():
         texts[readme] = markdown.refresh(readme.read_text(encoding="utf-8"), found)
-    for path, text in texts.items():
-        _write(path, text)
-    return list(texts)
+    written = {path: text.encode() for path, text in texts.items()}
+    written[folder / sheet.NAME] = sheet.draw(found)
+    with contextlib.suppress(KeyError, ValueError):  # a result that it shows is not here
+        written[folder / headline.NAME] = headline.draw(found)
+    for path, content in written.items():
+        _write(path, content)
+    return list(written)
 
 
-def _write(path: Path, text: str) -> None:
-    files.write(path, lambda file: file.write(text.encode()))
+def _write(path: Path, content: bytes) -> None:
+    files.write(path, lambda file: file.write(content))

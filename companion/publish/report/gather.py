@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import nbformat
 import yaml
 
+from companion import promises as made
 from companion.claims import VERDICTS, Claim, load
 from companion.publish.report import provenance
 
@@ -71,6 +72,7 @@ class Found:
     claims: list[Claim]
     figures: list[Figure]
     choices: str
+    promises: list[made.Promise] = field(default_factory=list)
 
     @property
     def executed(self) -> list[Path]:
@@ -151,6 +153,7 @@ def gather(folder: Path, root: Path) -> Found:
         claims=[claim for claim in load(folder) if claim.notebook in contents],
         figures=[_figure(path, headings) for path in sorted(paths, key=_order)],
         choices=choices.read_text("utf-8").partition("\n")[2].strip() if choices.exists() else "",
+        promises=made.load(folder),
     )
 
 

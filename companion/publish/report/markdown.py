@@ -6,12 +6,13 @@ import re
 import textwrap
 
 from companion.claims import Claim
+from companion.promises import FOR_EVER, Promise
 from companion.publish.report import markup, page
 from companion.publish.report.answer import answer
 from companion.publish.report.gather import Found
 
 HEADLINES = (  # the verdicts that the README shows; all others are in the report
-    "theorem-1-b",
+    "figure-2",
     "remark-2-no-price",
     "infinite-and-accurate",
     "attack-on-algorithm-1",
@@ -30,7 +31,7 @@ def render(found: Found) -> str:
 
 def refresh(readme: str, found: Found) -> str:
     """Return the README with its answers and headline verdicts renewed, where it has a place."""
-    for name, text in {"answer": answers(found), "headlines": headlines(found)}.items():
+    for name, text in made(found).items():
         begin, end = (mark.format(name) for mark in MARKS)
         before, mark, rest = readme.partition(begin)
         if mark and end in rest:
@@ -38,20 +39,67 @@ def refresh(readme: str, found: Found) -> str:
     return readme
 
 
+def made(found: Found) -> dict[str, str]:
+    """Return the parts of the README that are made from results."""
+    return {
+        "answer": answers(found),
+        "headlines": headlines(found),
+        "promises": promises(found),
+        "count": count(found),
+    }
+
+
 def answers(found: Found) -> str:
-    """Return the answer in five sentences, as a list."""
-    parts = (f"- **{question} {opening}**: {rest}" for question, opening, rest in answer(found))
-    return "\n".join(textwrap.fill(part, 100, subsequent_indent="  ") for part in parts)
+    """Return the answers to all questions but the last, as a list; `count` is that one's."""
+    parts = (
+        f"- **{question} {opening}**: {rest}" for question, opening, rest in answer(found)[:-1]
+    )
+    return "\n".join(_filled(part, "  ") for part in parts)
+
+
+def _filled(text: str, indent: str = "") -> str:
+    """Return text in lines of 100 letters that break in no formula."""
+    whole = re.sub(r"\$[^$]+\$", lambda found: found[0].replace(" ", "\0"), text)
+    return textwrap.fill(whole, 100, subsequent_indent=indent).replace("\0", " ")
+
+
+def count(found: Found) -> str:
+    """Return how many of the paper's claims hold."""
+    *_, (_, opening, rest) = answer(found)
+    return _filled(f"How many of the paper's claims hold? **{opening}**: {rest}")
 
 
 def headlines(found: Found) -> str:
     """Return the README's table: where, what is claimed, our verdict."""
     rows = [claim for claim in found.claims if claim.key in HEADLINES]
     lines = (
-        f"| {cell(row.where)} | {cell(quoted(row))} | **{cell(found.verdict(row))}** |"
+        f"| {cell(row.where)} | {cell(quoted(row))} | **{cell(_verdict(row, found))}** |"
         for row in rows
     )
     return "\n".join(["| where | claim | verdict |", "| --- | --- | --- |", *lines])
+
+
+def _verdict(claim: Claim, found: Found) -> str:
+    """Return the verdict with its condition, without what stands there in brackets."""
+    short = re.sub(r" \(.*\)$", "", claim.condition)
+    return found.verdict(claim).replace(claim.condition, short)
+
+
+def promises(found: Found) -> str:
+    """Return the promises as a small table, with the unit of privacy; nothing without any."""
+    if not found.promises:
+        return ""
+    titles = ("what it is about", "$\\delta$", "until", "accuracy", "best unprotected")
+    lines = [f"| {' | '.join(row)} |" for row in (titles, ["---"] * len(titles))]
+    return "\n".join([*lines, *map(_promise, found.promises)])
+
+
+def _promise(one: Promise) -> str:
+    shares = (f"{100 * share:.1f}%" for share in (one.accuracy[0], one.best_unprotected))
+    until = one.horizon if one.horizon == FOR_EVER else f"round {one.horizon}"
+    return (
+        f"| {' | '.join((cell(f'{one.data}: {one.unit}'), f'{one.delta:.2g}', until, *shares))} |"
+    )
 
 
 def quoted(claim: Claim) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from companion.promises import Promise
 from companion.publish.report import markup, pictures
 from companion.publish.report.answer import answer
 from companion.publish.report.gather import CAPTIONS, Found, Notebook
@@ -13,6 +14,7 @@ PICTURE_BYTES = 2_000_000  # of base64, so that the page stays below 2.5 MB
 WIDTH, THUMBNAIL_WIDTH = 960, 320  # in pixels
 OURS = "fig3_promise"  # the figure of what we add, beside the paper's
 BRIEF = 170  # characters of our numbers that a row shows before it is asked for more
+PROMISES = ("promise", "data", "model", "accuracy", "unrounded twin", "best unprotected", "after")
 DATA = ("data", "kind", "source", "version", "licence", "sha256 of the content", "figures")
 RUNS = (
     "notebook",
@@ -52,6 +54,7 @@ def context(found: Found) -> dict:
         "brief": brief,
         "data": (DATA, [_data(*entry) for entry in found.data().items()]),
         "runs": (RUNS, [_run(notebook, found) for notebook in found.notebooks]),
+        "promises": (PROMISES, [_promise(one) for one in found.promises]),
         "packages": sorted({_packages(notebook.run) for notebook in found.notebooks} - {""}),
     }
 
@@ -62,6 +65,13 @@ def brief(ours: str) -> tuple[list[str], list[str]]:
     fitting = (end for end in range(len(parts), 1, -1) if len("; ".join(parts[:end])) <= BRIEF)
     first = next(fitting, 1)
     return parts[:first], parts[first:]
+
+
+def _promise(made: Promise) -> tuple[str, ...]:
+    accuracy, low, high = (f"{100 * share:.1f}" for share in made.accuracy)
+    learners = (f"{accuracy} % [{low}, {high}]", f"{made.twin:.1%}", f"{made.best_unprotected:.1%}")
+    words = f"{made.sentence[0].upper()}{made.sentence[1:]}, by {made.certified_by}"
+    return (words, made.data, made.model, *learners, f"{made.T} rounds, {made.runs} runs")
 
 
 def _data(digest: str, entry: tuple[dict, list[str]]) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -40,9 +41,11 @@ def embed(paths: Sequence[Path], width: int, limit: int) -> list[str]:
     """
     while True:
         found = [_smaller(path, width) for path in paths]
-        if sum(map(len, found)) <= limit or width == SMALLEST_WIDTH:
+        size = sum(map(len, found))
+        if size <= limit or width == SMALLEST_WIDTH:
             return found
-        width = max(SMALLEST_WIDTH, round(0.9 * width))
+        narrower = 0.97 * width * math.sqrt(limit / size)  # bytes grow as the area does
+        width = max(SMALLEST_WIDTH, round(min(0.9 * width, narrower)))
 
 
 def _smaller(path: Path, width: int) -> str:

@@ -29,6 +29,7 @@ def record(
     seed: int | str | None,
     seconds: float,
     cold: float,
+    memory: float,
     shards: int,
     reused: int,
 ) -> dict:
@@ -39,6 +40,7 @@ def record(
         "seed": seed,
         "seconds": round(seconds, 1),
         "cold": round(cold, 1),
+        "memory": round(memory, 1),
         "shards": shards,
         "reused": reused,
         "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="minutes"),
