@@ -1,0 +1,72 @@
+"""Pages as people without eyes or mouse meet them: axe finds nothing serious, the keyboard works.
+
+axe-core is no Python package: `npm install --no-save axe-core` in this folder puts it where it is
+looked for, or AXE_CORE names its file. Without it the checks that need it are skipped by name.
+"""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from companion.publish import environment
+
+ROOT = Path(environment.ROOT)
+FIGURES = ROOT / "figures"
+PAGES = [
+    "report.html",
+    *(f"notebooks/{path.name}" for path in sorted(FIGURES.glob("notebooks/*.html"))),
+]
+SIZES = {"telephone": (390, 844), "desk": (1280, 800)}  # pixels
+GRAVE = ("serious", "critical")
+FOUND = """async () => (await axe.run(document, {resultTypes: ['violations']})).violations
+    .map(({id, impact, nodes}) => [impact, id, nodes.length, nodes[0].html.slice(0, 120)])"""
+
+
+def axe_core() -> Path | None:
+    """Return the file of axe-core, wherever npm has put it."""
+    places = [Path(os.environ["AXE_CORE"])] if "AXE_CORE" in os.environ else []
+    places.append(ROOT / "node_modules" / "axe-core" / "axe.min.js")
+    if npm := shutil.which("npm"):
+        told = subprocess.run([npm, "root", "--global"], capture_output=True, text=True).stdout
+        places.append(Path(told.strip()) / "axe-core" / "axe.min.js")
+    return next((place for place in places if place.is_file()), None)
+
+
+@pytest.fixture(scope="module")
+def axe():
+    """Return the source of axe-core, or skip by name."""
+    if (path := axe_core()) is None:
+        pytest.skip("axe-core is not installed: npm install --no-save axe-core")
+    return path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", SIZES)
+def test_axe_finds_nothing_serious(new_page, axe, name, scheme, size):
+    page = new_page(*SIZES[size], color_scheme=scheme)
+    page.goto((FIGURES / name).as_uri())
+    page.evaluate(axe)
+    found = page.evaluate(FOUND)
+    page.close()
+    assert not [violation for violation in found if violation[0] in GRAVE]
+
+
+def test_axe_would_find_what_is_wrong(new_page, axe):
+    page = new_page()
+    page.set_content('<html lang="en"><title>x</title><main><img src="data:,"><p>text</p></main>')
+    page.evaluate(axe)
+    found = page.evaluate(FOUND)
+    page.close()
+    assert "image-alt" in [violation[1] for violation in found if violation[0] in GRAVE]
+
+
+def test_the_first_tab_offers_to_skip_to_the_text(new_page):
+    page = new_page()
+    page.goto((FIGURES / "report.html").as_uri())
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.getAttribute('href')") == "#main"
+    page.close()
