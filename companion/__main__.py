@@ -16,7 +16,7 @@ ROOT = Path(environment.ROOT)
 INTERRUPTED = 130  # what a shell reports after Ctrl-C
 AGAIN = "the same command starts again"
 KEPT = {
-    "figures": "finished shards are kept in data/cache, finished notebooks and figures as well; the same command goes on",
+    "figures": "finished shards, notebooks and figures are kept; the same command goes on",
     "report": f"every page is the old one or the new one, whole; {AGAIN}",
     "verify": f"it computes everything anew, so nothing is kept; {AGAIN}",
     "test": f"nothing needs to be kept; {AGAIN}",
@@ -24,7 +24,7 @@ KEPT = {
     "play": "site/play/ stays; the same command serves it again",
     "site": f"site/ may hold a part of the pages; {AGAIN}",
     "lab": "what was saved in notebooks/ is kept; the same command opens it again",
-    "data": "downloads that were finished are kept in data/cache; the same command fetches the others",
+    "data": "finished downloads are kept in data/cache; the same command fetches the others",
     "bench": f"nothing is kept; {AGAIN}",
 }
 
@@ -41,7 +41,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _interrupted(command: str) -> int:
-    """Say in one line what an interrupted command leaves and how to go on; return the shell's exit code for it."""
+    """Say what an interrupted command leaves and how to go on; return the shell's code for it."""
     print(f"\n{command}: interrupted; {KEPT[command]}", file=sys.stderr, flush=True)
     return INTERRUPTED
 
@@ -175,7 +175,10 @@ def _play(options: argparse.Namespace) -> int:
     except (build.PlayError, OSError) as error:
         print(f"play: {error}", file=sys.stderr)
         return 1
-    print(f"play: http://127.0.0.1:{server.server_port}/ on this machine only; Ctrl-C ends it", flush=True)
+    print(
+        f"play: http://127.0.0.1:{server.server_port}/ on this machine only; Ctrl-C ends it",
+        flush=True,
+    )
     server.serve_forever()
     return 0
 
@@ -233,7 +236,7 @@ def _lab(options: argparse.Namespace) -> int:
 
 
 def _stop_lab(number: int, frame: FrameType | None) -> None:
-    """Stop in order where Jupyter would end at once and leave its kernels' workers behind; the second time, end at once."""
+    """Stop in order, where Jupyter would leave its kernels' workers behind; then end at once."""
     from jupyter_server.serverapp import ServerApp
 
     if ServerApp.initialized() and not ServerApp.instance()._stopping:

@@ -16,8 +16,9 @@ STALE_SECONDS = 3600.0  # an unfinished file older than this belongs to a writer
 def write(path: Path, fill: Callable[[BinaryIO], object]) -> None:
     """Let `fill` write a file that appears under its name whole or not at all.
 
-    The bytes go to a hidden file beside it, are flushed to the disk, and only then renamed; a rename within a folder is
-    atomic. A writer that is killed leaves a hidden `.part` file, which nobody reads and a later writer clears away.
+    The bytes go to a hidden file beside it, are flushed to the disk, and only then renamed; a
+    rename within a folder is atomic. A writer that is killed leaves a hidden `.part` file, which
+    nobody reads and a later writer clears away.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     _clear_stale(path)
@@ -36,7 +37,7 @@ def write(path: Path, fill: Callable[[BinaryIO], object]) -> None:
 
 
 class OneSentence(Exception):
-    """An error whose text is all that its reader needs: a notebook shows it in one line, without the way it came."""
+    """An error whose text is all that its reader needs: a notebook shows it in one line."""
 
     def _render_traceback_(self) -> list[str]:
         """Return what IPython shows in place of a traceback."""
@@ -44,7 +45,7 @@ class OneSentence(Exception):
 
 
 def why_not_writable(folder: Path) -> str:
-    """Return why no file can be written into a folder, which need not be there yet; nothing when it can."""
+    """Return why no file can be written into a folder, there yet or not; nothing when it can."""
     there = folder.expanduser().absolute()
     while not there.exists() and there != there.parent:
         there = there.parent

@@ -112,6 +112,7 @@ def papermill(command, *more):
 TESTED = {  # every command of the README, and what is done with it here
     "make figures": makes_figures,
     "make test": reaches_its_entry_point,  # what .ci/run runs
+    "make play": reaches_its_entry_point,
     "make lab": reaches_its_entry_point,
     "make figures PROFILE=smoke NB=1 SEED=7": makes_figures,
     ".venv/bin/python -m papermill --help-notebook notebooks/01_convergence.ipynb": lists_every_parameter,

@@ -1,1 +1,1 @@
-"""From notebooks to pages: papermill runs, the report, the comparison with a reference, the environment."""
+"""From notebooks to pages: papermill runs, report, comparison, site, environment."""

@@ -39,7 +39,8 @@ CAUSES = (  # what pip or uv prints, and what we say
         r"name resolution|NewConnectionError|ConnectTimeoutError|Connection refused|ProxyError"
         r"|Network is unreachable|ReadTimeoutError|Name or service not known|SSLError"
         r"|not a trusted or secure host|error sending request|Failed to fetch",
-        "the package index cannot be reached: check the network or pip's index settings, then run the same command again",
+        "the package index cannot be reached: check the network or pip's index settings, then run "
+        "the same command again",
     ),
     (
         r"No matching distribution found for (\S+)"
@@ -111,7 +112,8 @@ def require_python(version=None):
     if version < OLDEST_PYTHON:
         oldest, this = (".".join(map(str, number)) for number in (OLDEST_PYTHON, version))
         raise SetupError(
-            f"Python {oldest} or newer is needed, this is {this}: name another one with `make PYTHON=python3.11 ...`"
+            f"Python {oldest} or newer is needed, this is {this}: name another one with "
+            "`make PYTHON=python3.11 ...`"
         )
 
 
@@ -120,7 +122,8 @@ def require_disk(root=ROOT, free=None):
     free = shutil.disk_usage(root).free if free is None else free
     if free < DISK_NEEDED:
         raise SetupError(
-            f"the disk has {free / 1e9:.1f} GB left, the installation needs {DISK_NEEDED / 1e9:.0f} GB"
+            f"the disk has {free / 1e9:.1f} GB left, "
+            f"the installation needs {DISK_NEEDED / 1e9:.0f} GB"
         )
 
 

@@ -70,7 +70,7 @@ class Watch:
         return sum(step.reused for step in self.steps)
 
     def look(self) -> None:
-        """Take in what the kernel has written since the last look; a half line waits for its end."""
+        """Take in what the kernel has written since the last look; a half line waits."""
         with contextlib.suppress(FileNotFoundError), self.file.open(encoding="utf-8") as file:
             file.seek(self._read)
             *lines, rest = file.read().split("\n")
@@ -99,7 +99,7 @@ class Watch:
 
 
 class Watched(NBClientEngine):
-    """papermill's engine, which tells a `watch` its cell, and may save the notebook once, at the end.
+    """papermill's engine, which tells a `watch` its cell, and may save the notebook at the end.
 
     To save it twice a cell, as papermill does, takes a second in all.
     """
@@ -127,7 +127,7 @@ papermill_engines.register("watched", Watched)
 
 @contextlib.contextmanager
 def watching(name: str, folder: Path, stream: TextIO | None = None) -> Iterator[Watch]:
-    """Show how far a notebook is while it is executed; the watch knows at the end what was reused."""
+    """Show how far a notebook is while it is executed; at the end, know what was reused."""
     stream = stream or sys.stderr
     file = folder / f".{name}.{os.getpid()}.progress"
     file.unlink(missing_ok=True)

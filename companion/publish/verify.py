@@ -1,25 +1,8 @@
-"""`make verify`: runs the smallest profile from nothing, on what ships with the code, and compares it with a reference.
+"""`make verify`: runs the smallest profile from nothing and compares it with a reference.
 
-Nothing that lies on this machine can help or disturb: results are computed anew in a scratch folder, and neither LDP_DATA nor
-the cache is looked at, so the data are the shipped ones and the same everywhere. figures/ is not touched.
-
-What must agree, and how nearly (`tolerances`, by the number's name):
-- data: their SHA-256. The numbers of a figure whose data are others are not compared: that they differ says nothing.
-- exact numbers (words, whole numbers, and double precision, whose sums may be taken in another order): to 1e-6 of them.
-- shares of samples in double precision: one that ties may fall to either side.
-- processor-dependent numbers (float32 networks, and searches that start from their gradients): within an interval that the
-  reference carries. `make verify UPDATE=1` derives it. It runs the profile natively, which gives the values, and once more
-  for every other processor that can be played here (`processors`); the largest distance from the native value that a column
-  of a table shows in any of these is written down (`away`). A last bit may send a search to another place, which is what
-  another starting point does: so the profile runs twice more with other seeds, and for every number of a search the
-  largest distance in these is written down as well. An interval reaches twice as far as what was seen: if the emulated
-  processors are as different from each other as another machine is, a column exceeds the largest of k distances with
-  probability 1 / (k + 1), and twice the largest far less often. It is never smaller than the one that the record itself has
-  (x_low, x_high), nor than what one test point of the smallest test set makes up (`floor`).
-- verdicts: equal, or one of those that the runs above gave, when these did not agree.
-- what a single search or training came to (DECIDED: whether it diverged, hit, guessed right): left to rates and verdicts.
-
-UPDATE fails when a number that is called exact depends on the processor after all: then it is not exact, or a bug is found.
+Nothing that lies on this machine can help or disturb: results are computed anew in a scratch
+folder, and neither LDP_DATA nor the cache is looked at, so the data are the shipped ones and the
+same everywhere. figures/ is not touched. `tolerances` says what must agree, and how nearly.
 """
 
 from __future__ import annotations
@@ -66,7 +49,7 @@ class Difference(NamedTuple):
 
 
 def run(number: str | None = None, update: bool = False) -> int:
-    """Run the notebooks at the smoke profile and compare, or write the reference; return 0 when all agrees."""
+    """Run the smoke profile and compare, or write the reference; return 0 when all agrees."""
     if update:
         return _update(number)
     measured, wrong = _measure(number, "native")
@@ -100,7 +83,7 @@ def _say(wrong: list[Difference]) -> None:
 
 
 def _update(number: str | None) -> int:
-    """Write value and interval of every number; return 0 when all notebooks ran and what is called exact is."""
+    """Write value and interval of every number; return 0 when all ran and what is exact is."""
     measured, wrong = _measure(number, "native")
     others, seeds = [], []
     for name in processors.playable():
@@ -117,7 +100,8 @@ def _update(number: str | None) -> int:
     _say(wrong)
     seen = f"as {len(others) + 1} processors and {len(OTHER_SEEDS) + 1} seeds gave them"
     print(
-        f"verify: wrote the numbers of {', '.join(measured) or 'no notebook'} {seen} to {REFERENCE.relative_to(batch.ROOT)}"
+        f"verify: wrote the numbers of {', '.join(measured) or 'no notebook'} {seen} "
+        f"to {REFERENCE.relative_to(batch.ROOT)}"
     )
     return 1 if wrong else 0
 
@@ -153,7 +137,7 @@ def _nothing() -> dict:
 
 
 def collect(folder: Path) -> Numbers:
-    """Return what the notebooks left in a folder, by notebook: the numbers of figures, their data, the verdicts."""
+    """Return what notebooks left in a folder: the numbers of figures, their data, verdicts."""
     found: Numbers = {}
     for path in sorted(folder.glob("fig*.json")):
         record = json.loads(path.read_text(encoding="utf-8"))
@@ -173,7 +157,7 @@ def load() -> Numbers:
 def derive(
     notebook: str, entry: dict, emulated: list[Numbers], seeds: list[Numbers]
 ) -> Iterator[Difference]:
-    """Add to one notebook's numbers how far they were seen to move; yield what moved that must not."""
+    """Add to a notebook's numbers how far they were seen to move; yield what must not move."""
     others = [other[notebook] for other in emulated if notebook in other]
     for figure, record in entry["figures"].items():
         record["away"] = {}
@@ -196,7 +180,7 @@ def _no_figure() -> dict:
 
 
 def _widen(record: dict, figure: str, numbers: object, is_seed: bool) -> Iterator[Difference]:
-    """Let `away` hold the largest distances of processor-dependent numbers; yield exact numbers that moved."""
+    """Let `away` hold the largest distances of dependent numbers; yield exact ones that moved."""
     found: dict[str, Any] = dict(_leaves(figure, numbers))
     other: Any
     for name, value in _leaves(figure, record["numbers"]):
@@ -282,7 +266,7 @@ def _of_verdicts(measured: Mapping, reference: Mapping) -> Iterator[Difference]:
 
 
 def reach(name: str, reference: Mapping[str, Any], record: Mapping) -> float:
-    """Return how far a number may be from its reference: the floor, what was seen, its own interval, whichever is largest."""
+    """Return how far a number may be off: the largest of floor, what was seen, its interval."""
     allowed, value = tolerance(name), reference[name]
     if allowed.kind != DEPENDENT:
         return allowed.floor(value)
@@ -292,7 +276,7 @@ def reach(name: str, reference: Mapping[str, Any], record: Mapping) -> float:
 
 
 def _own_interval(name: str, reference: Mapping[str, Any]) -> float:
-    """Return half the width of the interval that stands beside a number in its record; 0 when there is none."""
+    """Return half the width of the interval beside a number in its record; 0 without one."""
     parts = name.split(".")
     for position, part in enumerate(parts):
         stem = part.removesuffix("_low").removesuffix("_high")
@@ -318,7 +302,8 @@ def _compare(name: str, value, reference, reach_of) -> str:
     if abs(value - reference) <= allowed:
         return ""
     low, high = reference - allowed, reference + allowed
-    return f"{name} is {value:.9g}, the reference {reference:.9g}; allowed: {low:.9g} to {high:.9g} ({tolerance(name).why})"
+    there = f"the reference {reference:.9g}; allowed: {low:.9g} to {high:.9g}"
+    return f"{name} is {value:.9g}, {there} ({tolerance(name).why})"
 
 
 def _kind(name: str, reference) -> str:
@@ -346,7 +331,7 @@ def _column(name: str) -> str:
 
 
 def _leaves_of(entry: Mapping) -> Iterator[tuple[str, Any]]:
-    """Yield every number of a notebook with its name: figure.entry.position; verdicts and data too."""
+    """Yield every number of a notebook with its name, figure.entry.position; verdicts, data."""
     for figure, record in entry["figures"].items():
         yield f"{figure} data", record["data"]
         yield from _leaves(figure, record["numbers"])
@@ -386,7 +371,7 @@ def _write(numbers: Numbers) -> None:
 
 @contextlib.contextmanager
 def _alone(cache: Path, variables: Mapping[str, str]) -> Iterator[None]:
-    """Let notebooks see neither the reader's data nor earlier results, and set more variables for them."""
+    """Let notebooks see neither the reader's data nor earlier results; set more variables."""
     changed = {"LDP_DATA": None, "LDP_CACHE": str(cache), **variables}
     before = {name: os.environ.get(name) for name in changed}
     _set(changed)

@@ -50,8 +50,8 @@ def private(found: Found) -> tuple[str, str]:
     left, without, target = max(zip(*columns, strict=True))
     return _opening(found.claim("infinite-and-accurate"), opening), (
         f"one changed data point may change the messages by $\\delta$, from 0 (no trace) to 1 (no "
-        f"promise), and Theorem 2 allows $\\delta = 10^{{{power:.1f}}}$; rounding coarse enough for "
-        f"{target:g} leaves an accuracy of {left:.0%} instead of {without:.0%}."
+        f"promise), and Theorem 2 allows $\\delta = 10^{{{power:.1f}}}$; rounding coarse "
+        f"enough for {target:g} leaves an accuracy of {left:.0%} instead of {without:.0%}."
     )
 
 

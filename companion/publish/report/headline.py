@@ -53,9 +53,9 @@ def _caption(found: Found) -> str:
     profiles = sorted({figure.params.get("profile", "unknown") for figure in figures})
     rounds = found.figure("fig2").params.get("runs", "several")
     return (
-        f"Data: {', '.join(data)}. Profile: {', '.join(profiles)}. Left: mushrooms, mean of {rounds} "
-        "runs and the middle 90 % of them.\nMiddle: the best of our attackers. Right: Theorem 2 at the "
-        "paper's settings, and a promise of ours for ever, on mushrooms."
+        f"Data: {', '.join(data)}. Profile: {', '.join(profiles)}. Left: mushrooms, mean of "
+        f"{rounds} runs and the middle 90 % of them.\nMiddle: the best of our attackers. Right: "
+        "Theorem 2 at the paper's settings, and a promise of ours for ever, on mushrooms."
     )
 
 
@@ -96,7 +96,7 @@ def _attacks(axes: Axes, found: Found) -> None:
 
 
 def _privacy(axes: Axes, found: Found) -> None:
-    """Draw delta, what the paper's theorem allows beside what is certified, on a logarithmic axis."""
+    """Draw delta: what the paper's theorem allows, beside what is certified."""
     power = found.figure("fig3_bounds").numbers["log10_delta"]["theorem 2.1"]
     texts = ["the paper's\nTheorem 2", "ours,\ncertified"]
     certified = max((one.delta for one in promised(found.promises)), default=TARGET)

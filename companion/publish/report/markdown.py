@@ -8,7 +8,7 @@ import textwrap
 from companion.claims import Claim
 from companion.promises import FOR_EVER, Promise
 from companion.publish.report import markup, page
-from companion.publish.report.answer import answer
+from companion.publish.report.answer import answer, promised
 from companion.publish.report.gather import Found
 
 HEADLINES = (  # the verdicts that the README shows; all others are in the report
@@ -91,7 +91,12 @@ def promises(found: Found) -> str:
         return ""
     titles = ("what it is about", "$\\delta$", "until", "accuracy", "best unprotected")
     lines = [f"| {' | '.join(row)} |" for row in (titles, ["---"] * len(titles))]
-    return "\n".join([*lines, *map(_promise, found.promises)])
+    chosen = promised(found.promises) or found.promises[:3]
+    rest = len(found.promises) - len(chosen)
+    more = [f"\n{rest} more promises are in the [report](figures/report.html#promises)."] * bool(
+        rest
+    )
+    return "\n".join([*lines, *map(_promise, chosen), *more])
 
 
 def _promise(one: Promise) -> str:

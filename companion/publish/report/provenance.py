@@ -54,7 +54,7 @@ def record(
 
 
 def load(folder: Path) -> dict[str, dict]:
-    """Return the records of a folder by notebook; none when nothing was recorded there, or what was is damaged."""
+    """Return the records of a folder by notebook; none when there are none, or damaged ones."""
     try:
         found = json.loads((folder / NAME).read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):
@@ -70,7 +70,7 @@ def keep(folder: Path, notebook: str, entry: Mapping) -> None:
 
 
 def source(root: Path) -> tuple[str, bool]:
-    """Return the commit that is checked out, and whether files differ from it; an empty string outside a checkout."""
+    """Return the commit that is checked out (empty: none), and whether files differ from it."""
     top = _git(root, "rev-parse", "--show-toplevel")
     if top is None or Path(top).resolve() != root.resolve():
         return "", False
@@ -80,7 +80,7 @@ def source(root: Path) -> tuple[str, bool]:
 
 
 def packages(root: Path) -> dict[str, str]:
-    """Return the installed versions of what the project itself uses, as requirements.in lists it."""
+    """Return the installed versions of what the project uses, as requirements.in lists it."""
     path = root / "requirements.in"
     text = path.read_text(encoding="utf-8") if path.exists() else ""
     return {
