@@ -1,4 +1,4 @@
-"""The workflow file: valid by its published schema, and it runs what exists."""
+"""The workflow files: valid by their published schema, and they run what exists."""
 
 import subprocess
 import sys
@@ -17,11 +17,22 @@ def jobs():
     return yaml.safe_load(WORKFLOW.read_text(encoding="utf-8"))["jobs"]
 
 
-def test_it_is_valid_by_its_schema():
+@pytest.mark.parametrize("path", sorted(WORKFLOW.parent.glob("*.yml")), ids=lambda path: path.stem)
+def test_it_is_valid_by_its_schema(path):
     pytest.importorskip("check_jsonschema", reason="check-jsonschema is not installed")
-    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.github-workflows", str(WORKFLOW)]
+    schema = ["--builtin-schema", "vendor.github-workflows", str(path)]
+    command = [sys.executable, "-m", "check_jsonschema", *schema]
     ended = subprocess.run(command, capture_output=True, text=True)
     assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
+def test_the_site_is_built_and_published_from_the_main_branch():
+    pages = yaml.safe_load((WORKFLOW.parent / "pages.yml").read_text(encoding="utf-8"))
+    assert pages[True]["push"]["branches"] == ["main"]  # YAML takes `on` for a truth value
+    build, publish = pages["jobs"]["build"]["steps"], pages["jobs"]["publish"]
+    assert [step["run"] for step in build if "run" in step] == ["make site"]  # fails at a dead link
+    assert build[-1]["with"]["path"] == "site" and publish["needs"] == "build"
+    assert pages["permissions"]["pages"] == pages["permissions"]["id-token"] == "write"
 
 
 def test_its_rows_are_those_of_the_matrix():

@@ -42,7 +42,8 @@ EXACT, SHARE, DEPENDENT, DATA, VERDICT, ABSENT, FAILED = (
 ADVICE = {
     FAILED: "a notebook did not run to its end: see above; nothing of it was compared",
     DATA: "shipped data have other bytes: `git status` and `git lfs` or line endings may have "
-    "changed a file, or this commit changes a generator; everything that follows from it was not compared",
+    "changed a file, or this commit changes a generator; everything that follows from it was not "
+    "compared",
     EXACT: "no processor may change these: a formula, a random draw or the version of a package "
     "differs from the pins; "
     "if this commit means to change them, `make verify UPDATE=1` writes the new ones",

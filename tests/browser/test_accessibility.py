@@ -7,11 +7,13 @@ looked for, or AXE_CORE names its file. Without it the checks that need it are s
 import os
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from companion.publish import environment
+from companion.publish import environment, reproduce
+from companion.publish.report import gather
 
 ROOT = Path(environment.ROOT)
 FIGURES = ROOT / "figures"
@@ -49,6 +51,27 @@ def axe():
 def test_axe_finds_nothing_serious(new_page, axe, name, scheme, size):
     page = new_page(*SIZES[size], color_scheme=scheme)
     page.goto((FIGURES / name).as_uri())
+    page.evaluate(axe)
+    found = page.evaluate(FOUND)
+    page.close()
+    assert not [violation for violation in found if violation[0] in GRAVE]
+
+
+@pytest.fixture(scope="module")
+def comparison(tmp_path_factory):
+    """Return a page that compares the paper's figures with themselves."""
+    found = gather.gather(FIGURES, ROOT)
+    figures = [figure for figure in found.figures if figure.name in gather.CAPTIONS]
+    folder = tmp_path_factory.mktemp("compared")
+    here = replace(found, figures=figures, folder=folder)
+    return reproduce.write(reproduce.compare(here, found))
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_the_comparison_is_whole_and_axe_finds_nothing_serious(new_page, axe, comparison, size):
+    page = new_page(*SIZES[size])
+    page.goto(comparison.as_uri())
+    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
     page.evaluate(axe)
     found = page.evaluate(FOUND)
     page.close()
