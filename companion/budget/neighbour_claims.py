@@ -1,0 +1,171 @@
+"""Notebook 2: what the neighbours' runs say, and the verdicts on the paper's words about them."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+import pandas as pd
+from scipy.stats import t as student
+
+from companion.budget.neighbours import (
+    MEASURES,
+    MECHANISMS,
+    REFERENCES,
+    Choice,
+    Params,
+    build,
+    spread,
+    terms_of,
+)
+from companion.claims import Claim, Table, judge
+from companion.data import mushrooms
+from companion.problems import centred
+from ldp_core import neighbours
+from ldp_core.accountant import promise
+from ldp_core.neighbours import Gaussian, Laplace, NoisyGradients, Weakened
+
+LONG = 100_000  # iterations after which "tends to infinity" is looked at
+STAYING = "two data sets keep an agent's states apart for ever"
+FADING = "one sample is replaced, at delta ="
+
+
+def frontier(params: Params, table: mushrooms.Mushrooms, best: Table, accuracies: Table) -> Table:
+    """Return one row a measure, mechanism and target: accuracy with a 95 % interval, delta, bits.
+
+    `lost` is accuracy against the reference in the clear, paired over runs; intervals are
+    Student's. `bits` are those of all that stands for one coordinate in one iteration. For
+    `certified`, `for_ever`, `pure` and `attained` see `deltas`.
+    """
+    last = accuracies[accuracies["t"] == params.neighbour_iterations]
+    keys = ["measure", "mechanism", "target"]
+    wide = last.pivot(index="run", columns=keys, values="accuracy")
+    bits, found = last.groupby(keys)["bits"].mean(), []
+    for one in best[~best["mechanism"].isin(REFERENCES)].itertuples():
+        key = (one.measure, one.mechanism, one.target)
+        clear = wide[one.measure, "clear", 0.0]
+        record = {"name": MECHANISMS[one.mechanism], **dict(zip(keys, key, strict=True))}
+        record |= _ends("accuracy", wide[key]) | _ends("lost", clear - wide[key])
+        record |= {"bits": bits[key], "lam_0": one.lam_0, "nu": one.nu, "third": one.third}
+        found.append(record | deltas(params, table.sizes, one) | {"runs": len(wide)})
+    return pd.DataFrame(found)
+
+
+def references(params: Params, accuracies: Table) -> Table:
+    """Return accuracy of what hides nothing and of what sends nothing, with 95 % intervals."""
+    last = accuracies[(accuracies["t"] == params.neighbour_iterations)]
+    parts = last[last["mechanism"].isin(REFERENCES)].groupby(["measure", "mechanism"])["accuracy"]
+    rows = [{"measure": m, "mechanism": k, **_ends("accuracy", own)} for (m, k), own in parts]
+    found = pd.DataFrame(rows).assign(name=lambda part: part["mechanism"].map(REFERENCES))
+    return found[(found["mechanism"] != "alone") | (found["measure"] == "own")]
+
+
+def _ends(name: str, values: pd.Series) -> dict[str, float]:
+    half = student.ppf(0.975, len(values) - 1) * values.std() / math.sqrt(len(values))
+    mean = float(values.mean())
+    return {name: mean, f"{name}_low": mean - half, f"{name}_high": mean + half}
+
+
+def deltas(params: Params, sizes: tuple[int, ...], one) -> dict[str, float]:
+    """Return what is known of the largest delta of any agent.
+
+    `certified` over all iterations, `for_ever` over all time with the same setting (1: nothing is
+    proven), `one_iteration` the largest of one, `pure` by pure epsilon (Laplace), `attained` by one
+    pair of samples (`reached`).
+    """
+    algorithm = build(params, one.mechanism, Choice(one.lam_0, one.nu, one.third), one.d_0)
+    terms, wide = terms_of(params, algorithm), spread(sizes)
+    shifts = neighbours.shifts(algorithm, terms, params.neighbour_iterations)
+    single = dataclasses.replace(shifts, followed=shifts.followed.max(axis=0, keepdims=True))
+    d_0 = np.array(one.d_0)
+    bounds, of_one = (neighbours.bounds(algorithm, x, d_0, wide) for x in (shifts, single))
+    for_ever = neighbours.certify(algorithm, terms, math.inf, spread=wide)["delta"]
+    found = {"certified": bounds["delta"].max(), "for_ever": for_ever.max()}
+    found["one_iteration"] = of_one["delta"].max()
+    pure = bounds["pure epsilon"].max() if "pure epsilon" in bounds else math.nan
+    return found | {"pure": pure, "attained": reached(params, algorithm, terms, sizes)}
+
+
+def reached(params: Params, algorithm, terms: promise.Terms, sizes: tuple[int, ...]) -> float:
+    """Return the exact total variation of one pair of samples, largest over agents; NaN: not known.
+
+    One mushroom with either label, while neighbours keep both gradients clipped: the states are
+    apart along its row by `promise.attained`, or by all that is certified where nothing cancels.
+    Levels are told apart best with one world's state on the grid (at zero): whether the other's
+    level differs there is decided by independent coins. Normal noise has a closed form.
+    """
+    apart = _apart(params, algorithm, terms)
+    if isinstance(algorithm, Gaussian | NoisyGradients):
+        width = 2.0 if isinstance(algorithm, Gaussian) else 1.0
+        return float(neighbours.gaussian(width * np.sqrt((apart**2).sum(axis=(0, 2)))).max())
+    if isinstance(algorithm, Laplace) or getattr(algorithm, "degree", 1) > 1:
+        return math.nan
+    row = np.abs(centred.matrix(sizes) @ np.concatenate([np.arange(n) == 0 for n in sizes]))
+    moved = np.minimum(np.multiply.outer(apart, row), 1.0 - 1e-16)
+    return float(-np.expm1(np.log1p(-moved).sum(axis=(0, 2, 3)).min()))
+
+
+def _apart(params: Params, algorithm, terms: promise.Terms) -> np.ndarray:
+    """Return how far apart two worlds' messages are, over scales, `[time, agents, messages]`."""
+    T, d_0 = params.neighbour_iterations, np.asarray(terms.schedules.d_0)
+    if isinstance(algorithm, NoisyGradients | Weakened):
+        return (neighbours.shifts(algorithm, terms, T).followed / d_0)[..., None]
+    both = [np.stack(promise.attained(terms, i, T), axis=1) for i in range(len(d_0))]
+    return np.stack(both, axis=1) / terms.schedules.step(np.arange(T))[..., None]
+
+
+def verdicts(params: Params, found: Table) -> list[Claim]:
+    """Return the rows on the paper's words about its neighbours; words and rules: claims.yaml."""
+    own = found[found["measure"] == MEASURES[0]].set_index(["mechanism", "target"], drop=False)
+    return [_degenerates(params, own), _stronger(own), _tradeoff(own), _overhead(own)]
+
+
+def apart_for_ever(step: float, iterations: int = LONG) -> float:
+    """Return the exact delta of ternary messages whose states differ alike in every iteration.
+
+    In one world the state is zero: the other's level is seen to differ with probability `step`.
+    """
+    return float(neighbours.coupled(np.full((iterations, 1), step))[0])
+
+
+def _degenerates(params: Params, own: Table) -> Claim:
+    ternary, T = own.loc["ternary"], params.neighbour_iterations
+    step = float(ternary["target"].min())
+    apart = apart_for_ever(step)
+    faded = ternary.assign(delta_low=ternary["attained"], delta_high=ternary["for_ever"])
+    faded["case"] = [f"{FADING} {target:g} over {T} iterations" for target in faded["target"]]
+    cases = [{"case": STAYING, "delta_low": apart, "delta_high": 1.0}, *faded.to_dict("records")]
+    numbers = {"step": step, "long": LONG, "apart": apart, "iterations": T}
+    return judge("ternary-degenerates", cases, faded=faded, **numbers)
+
+
+def _stronger(own: Table) -> Claim:
+    step = float(own["target"].min())
+    row, apart = own.loc["paper", step], apart_for_ever(step)
+    case = {"implied": row["one_iteration"] / row["for_ever"], "composed": apart / step}
+    return judge("stronger-than-per-iteration", case, row=row, step=step, apart=apart, long=LONG)
+
+
+def _tradeoff(own: Table) -> Claim:
+    papers = own["mechanism"] == "paper"
+    return judge("no-tradeoff", own[papers], others=own[~papers])
+
+
+def _overhead(own: Table) -> Claim:
+    noises = ("gaussian", "tracking", "laplace")
+    cases = [_against(own, ours, other) for ours in ("paper", "spline") for other in noises]
+    bits = own.groupby("name", sort=False)["bits"].mean().reset_index()
+    return judge("less-overhead", cases, each=bits)
+
+
+def _against(own: Table, ours: str, other: str) -> dict:
+    """Return the largest ratio of bits, and of being behind in accuracy, over all targets.
+
+    The ends of a difference are those of two intervals of 95 %: wider than need be.
+    """
+    one, two = own.loc[ours], own.loc[other]
+    behind = two["accuracy_low"] - one["accuracy_high"], two["accuracy_high"] - one["accuracy_low"]
+    named = {"name": MECHANISMS[ours], "other": MECHANISMS[other]}
+    ends = {"behind_low": behind[0].max(), "behind_high": behind[1].max()}
+    return named | ends | {"ratio": (one["bits"] / two["bits"]).max()}
