@@ -104,7 +104,9 @@ def threshold(key: str, measure: str) -> Any:
     return value
 
 
-def judge(key: str, found: Found, known: bool = True, exceptions: Sequence[str] = (), **numbers: Any) -> Claim:
+def judge(
+    key: str, found: Found, known: bool = True, exceptions: Sequence[str] = (), **numbers: Any
+) -> Claim:
     """Return the row of a claim: its rule applied to what was found, its texts filled in.
 
     `found` has one record a case. The ends of a measure's interval are its columns <measure>_low
@@ -152,15 +154,14 @@ def _standing_in(claim: Claim, kind: str, about: str | None) -> Claim:
     changes: Numbers = {"data": "" if about == "mathematics" else kind}
     if about == "people" and kind == "synthetic":
         start = f"Made-up recordings say nothing about people. On them: {claim.sentence}."
-        changes |= {
-            "verdict": "cannot be checked",
-            "condition": "",
-            "reason": f"{start} {claim.reason}",
-        }
+        reason = f"{start} {claim.reason}"
+        changes |= {"verdict": "cannot be checked", "condition": "", "reason": reason}
     return dataclasses.replace(claim, **changes)
 
 
-def decide(row: Mapping, answers: list[bool | None], known: bool = True, exceptions: Sequence[str] = ()) -> tuple[str, bool]:
+def decide(
+    row: Mapping, answers: list[bool | None], known: bool = True, exceptions: Sequence[str] = ()
+) -> tuple[str, bool]:
     """Return the verdict on cases that are confirmed, refuted or neither (True, False, None).
 
     All confirmed: it holds, or holds if something is `assumed`. Some, or all with `exceptions`, and
@@ -214,9 +215,11 @@ def _answers(row: Mapping, rules: list, records: list) -> dict[str, bool | None]
             if ends := interval(record, measure):
                 answers = given.setdefault(fill(row.get("case", ""), record), [])
                 answers.append(RULES[rule](*ends, limit))
-    return {
-        case: all(yes for yes, _ in pairs) or (False if any(no for _, no in pairs) else None) for case, pairs in given.items()
-    }
+    return {case: _together(pairs) for case, pairs in given.items()}
+
+
+def _together(pairs: list[tuple[bool, bool]]) -> bool | None:
+    return all(yes for yes, _ in pairs) or (False if any(no for _, no in pairs) else None)
 
 
 def _reason(row: Mapping, verdict: str, known: bool) -> str:
@@ -250,6 +253,15 @@ def load(folder: Path) -> list[Claim]:
     """Return all claims saved in a folder, notebook by notebook."""
     texts = [path.read_text(encoding="utf-8") for path in sorted(folder.glob("claims_*.json"))]
     return [Claim(**row) for text in texts for row in json.loads(text)]
+
+
+def show(claims: Iterable[Claim], data, notebook: str, output: str | Path) -> Any:
+    """Save a notebook's claims, each with the data it rests on, and return them as a table."""
+    from IPython.display import HTML
+
+    rows = on(data.provenance, claims)
+    save(rows, notebook, output)
+    return HTML(as_html(rows))
 
 
 def as_html(claims: Iterable[Claim]) -> str:

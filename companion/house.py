@@ -1,7 +1,7 @@
 """The house style, and how figures reach the disk and the notebook.
 
-Quantised is always the same colour, unquantised the same other one, D-PSGD a third (Okabe and Ito's palette, safe for colour
-blindness). Saved figures have deterministic bytes: no dates, a fixed hash salt.
+Quantised is always the same colour, unquantised the same other one, D-PSGD a third (Okabe and Ito's
+palette, safe for colour blindness). Saved figures have deterministic bytes: no dates, a fixed salt.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import io
 import json
 import math
 import os
+import textwrap
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from weakref import WeakKeyDictionary
@@ -27,12 +28,19 @@ from PIL import Image
 
 from companion import files
 
-COLOURS = {"quantised": "#D55E00", "unquantised": "#0072B2", "D-PSGD": "#009E73", "dithered": "#CC79A7"}
+COLOURS = {
+    "quantised": "#D55E00",
+    "unquantised": "#0072B2",
+    "D-PSGD": "#009E73",
+    "dithered": "#CC79A7",
+    "at sent": "#56B4E9",
+}
 PNG_DPI, NOTEBOOK_DPI = 200, 90
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 LONG = 100.0  # a logarithmic axis that spans as much has ticks at powers of ten alone
+LETTERS = 13  # of a caption, to an inch
 
-_small: WeakKeyDictionary[Figure, bytes] = WeakKeyDictionary()  # figures that were saved, as the notebook shows them
+_small: WeakKeyDictionary[Figure, bytes] = WeakKeyDictionary()  # saved figures, as they are shown
 
 
 def style() -> None:
@@ -50,22 +58,24 @@ def style() -> None:
         select_figure_formats(shell, {"png"})  # and no other
         shell.display_formatter.formatters["image/png"].for_type(Figure, picture)
         if not gc.get_freeze_count():
-            gc.freeze()  # what a notebook has imported stays: to look through it for garbage takes a second in all
+            gc.freeze()  # what is imported stays: to look for garbage in it takes a second in all
 
 
 def picture(figure: Figure) -> bytes:
-    """Return a figure as a small PNG: the saved one shrunk if there is one, since drawing it again takes ten times longer."""
+    """Return a figure as a small PNG: the saved one shrunk, as drawing takes ten times longer."""
     if figure in _small and not figure.stale:
         return _small[figure]
+    options = {"bbox_inches": None, "metadata": {"Software": None}}
     with _arranged(figure, NOTEBOOK_DPI):
-        return print_figure(figure, "png", dpi=NOTEBOOK_DPI, bbox_inches=None, metadata={"Software": None})
+        return print_figure(figure, "png", dpi=NOTEBOOK_DPI, **options)
 
 
 @contextlib.contextmanager
 def _arranged(figure: Figure, dpi: int) -> Iterator[None]:
-    """Give everything in a figure its place, once: each saving would find the places again, and draw twice for it.
+    """Give everything in a figure its place, once: each saving would find the places again.
 
-    A figure without a layout engine gets the default one when it has been saved: there must be no default meanwhile.
+    A figure without a layout engine gets the default one when it has been saved: there must be no
+    default meanwhile.
     """
     if (engine := figure.get_layout_engine()) is None:
         yield
@@ -88,63 +98,80 @@ def _shrunk(png: bytes) -> bytes:
     return small.getvalue()
 
 
-def explore(draw: Callable[..., Figure], *, interactive: bool, **sliders: tuple[float, float, float, float]):
-    """Return sliders (value, lowest, highest, step) that redraw a figure, or the figure at their first values.
+def explore(draw: Callable[..., Figure], *, interactive: bool, **sliders: tuple):
+    """Return sliders (value, lowest, highest, step, label) that redraw a figure, or the figure.
 
-    A notebook that papermill executes, or that GitHub shows, gets the figure; JupyterLab gets the sliders.
+    A notebook that papermill executes, or that GitHub shows, gets the figure at the sliders' first
+    values; JupyterLab gets the sliders. Without a label a slider has its name.
     """
-    if not (interactive and "JPY_SESSION_NAME" in os.environ):  # set by a Jupyter server, and by nothing that executes in batch
+    if not (interactive and "JPY_SESSION_NAME" in os.environ):  # which only a Jupyter server sets
         return draw(**{name: values[0] for name, values in sliders.items()})
     import ipywidgets
 
-    return ipywidgets.interactive(
-        lambda **values: display(draw(**values)),
-        **{
-            name: ipywidgets.FloatSlider(value=value, min=low, max=high, step=step, continuous_update=False, description=name)
-            for name, (value, low, high, step) in sliders.items()
-        },
-    )
+    def slider(name: str, value: float, low: float, high: float, step: float, label: str = ""):
+        limits = {"value": value, "min": low, "max": high, "step": step}
+        looks = {"style": {"description_width": "initial"}, "layout": {"width": "640px"}}
+        words = {"description": label or name, "continuous_update": False}
+        return ipywidgets.FloatSlider(**limits, **words, **looks)
+
+    own = {name: slider(name, *values) for name, values in sliders.items()}
+    return ipywidgets.interactive(lambda **values: display(draw(**values)), **own)
 
 
 def save(
-    figure: Figure, name: str, output: str | os.PathLike, *, notebook: str, params: dict, data: Iterable[dict], numbers: dict
+    figure: Figure | None,
+    name: str,
+    output: str | os.PathLike,
+    *,
+    notebook: str,
+    params: dict,
+    data: Iterable[dict],
+    numbers: dict,
 ) -> None:
-    """Write name.svg, name.png and name.json (what made it, and its numbers) into `output`; nothing when output is empty.
+    """Write name.svg, name.png and name.json (what made it, and its numbers) into `output`.
 
-    Each file is written beside its place and renamed, so that an interrupted run leaves the old one whole.
+    Nothing is written when output is empty, or when there is no figure because its part was left
+    out. Each file is written beside its place and renamed: an interrupted run leaves the old one.
     """
-    if not str(output):
+    if figure is None or not str(output):
         return
-    folder = Path(output)
-    record = {"figure": name, "notebook": notebook, "params": params, "data": list(data), "numbers": numbers}
+    record = {"figure": name, "notebook": notebook, "params": params, "data": list(data)}
+    record |= {"numbers": numbers}
     text = json.dumps(record, indent=1, sort_keys=True, allow_nan=False) + "\n"
-    png, svg = io.BytesIO(), io.BytesIO()
+    png, svg, place = io.BytesIO(), io.BytesIO(), Path(output)
     with _arranged(figure, PNG_DPI):
         figure.savefig(png, format="png", dpi=PNG_DPI, metadata={"Software": None})
         figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
     _small[figure], figure.stale = _shrunk(png.getvalue()), False  # until somebody changes it
-    files.write(folder / f"{name}.png", lambda file: file.write(png.getvalue()))
-    files.write(folder / f"{name}.svg", lambda file: file.write(svg.getvalue()))
-    files.write(folder / f"{name}.json", lambda file: file.write(text.encode()))
+    files.write(place / f"{name}.png", lambda file: file.write(png.getvalue()))
+    files.write(place / f"{name}.svg", lambda file: file.write(svg.getvalue()))
+    files.write(place / f"{name}.json", lambda file: file.write(text.encode()))
+
+
+def source(profile: str, *data) -> str:
+    """Return the beginning of a caption: the profile, and what the data are."""
+    return " ".join([f"Profile {profile}.", *(each.provenance.caption() for each in data)])
 
 
 def caption(figure: Figure, text: str) -> None:
-    """Write the caption below a figure that is otherwise finished, and leave powers of ten to long logarithmic axes.
+    """Write the caption below a figure that is otherwise finished, in lines that fit its width.
 
-    Ticks between them would be most of what matplotlib places and draws; as a formula each power would take it ten times longer
-    than as text.
+    Long logarithmic axes keep powers of ten alone, as text: other ticks would be most of what
+    matplotlib places and draws, and a power as a formula takes it ten times longer.
     """
-    figure.supxlabel(text, fontsize="x-small", color="#555555")
+    lines = textwrap.fill(text, int(LETTERS * figure.get_figwidth()))
+    figure.supxlabel(lines, fontsize="x-small", color="#555555")
     for axes in figure.axes:
         for axis in (axes.xaxis, axes.yaxis):
             low, high = axis.get_view_interval()
             if axis.get_scale() == "log" and high >= LONG * low > 0:
                 axis.minorticks_off()
-                if isinstance(axis.get_major_formatter(), LogFormatterSciNotation):  # and not names that the figure has chosen
+                if isinstance(axis.get_major_formatter(), LogFormatterSciNotation):  # not names
                     axis.set_major_formatter(power_of_ten)
 
 
 def power_of_ten(value: float, position: float | None = None) -> str:
     """Return 1000 as 10³, for the ticks of a logarithmic axis; other numbers as they are."""
     exponent = round(math.log10(value)) if value > 0 else 0
-    return f"10{str(exponent).translate(SUPERSCRIPTS)}" if math.isclose(value, 10.0**exponent) else f"{value:g}"
+    is_power = math.isclose(value, 10.0**exponent)
+    return f"10{str(exponent).translate(SUPERSCRIPTS)}" if is_power else f"{value:g}"

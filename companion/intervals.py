@@ -1,11 +1,22 @@
-"""Intervals of shares and medians, each in one place."""
+"""Intervals of means, shares and medians, each in one place."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 
+import numpy as np
 from scipy import stats
+
+NORMAL = 1.96  # half of a 95 % interval in standard errors, where there are many values
+
+
+def student(deviation, count):
+    """Return half of the 95 % interval of a mean of `count` values with this standard deviation.
+
+    Student's; both may be columns of a table. The deviation is that with count - 1 below it.
+    """
+    return stats.t.ppf(0.975, count - 1) * deviation / np.sqrt(count)
 
 
 def wilson(hits: int, trials: int) -> tuple[float, float]:

@@ -1,7 +1,7 @@
-"""What all experiments' parameters share: validation that answers in one sentence, and the network they run on.
+"""What all experiments' parameters share: one sentence for nonsense, and the five agents' network.
 
-A notebook takes its parameters in one line, `params, long = take(globals(), convergence.Params, rates.Params)`: each class
-gets the names that are its fields, and a name that no class has is refused, whoever typed it and wherever.
+A notebook takes its parameters in one line, `params = Params.take(globals())`; a name that is no
+parameter is refused, whoever typed it and wherever.
 """
 
 from __future__ import annotations
@@ -9,33 +9,38 @@ from __future__ import annotations
 import ast
 import difflib
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from companion import files
 from ldp_core import checks, network, optimizer
 from ldp_core.randomness import Purpose, generator
 
+
+def _none_or_two(count: int) -> int:
+    if not (count == 0 or count >= 2):
+        raise ValueError("greater than or equal to 2, or 0 to leave this part out")
+    return count
+
+
 Count = Annotated[int, Field(ge=1)]
+Repeats = Annotated[int, AfterValidator(_none_or_two)]  # runs of a part that can be left out
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Horizon = Annotated[int, Field(ge=1000, le=10_000_000)]  # messages that a bound for all time follows one by one
+Horizon = Annotated[int, Field(ge=1000, le=10_000_000)]  # messages that a bound follows one by one
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Rate = Annotated[float, Field(gt=0, le=5000, allow_inf_nan=False)]  # samples per second: no EEG is recorded faster
+Rate = Annotated[float, Field(gt=0, le=5000, allow_inf_nan=False)]  # samples a second of an EEG
 Normalise = Literal["none", "l1", "l2"]
 Topology = Literal["paper", "ring", "exponential", "random"]
-LARGEST_SIZE = 10_000_000  # of anything that is counted: what exceeds it is a slip of the finger
-
-
-GIB = 2**30
 AGENTS = 5
+GIB = 2**30
+LARGEST_SIZE = 10_000_000  # of anything that is counted: what exceeds it is a slip of the finger
 ROW_BYTES = 6  # a row number as it is drawn (two bytes) and as the gradients use it (four)
-NOTEBOOK = ("profile", "output")  # of every notebook, and of no experiment: who filled in the numbers, where figures go
+NOTEBOOK = ("profile", "output")  # of every notebook and of no experiment
 INJECTED = "# Parameters"  # the first line of the cell that papermill adds
-LOOKS_LIKE = 0.8  # share of letters from which a name in a reader's own cell is taken for a misspelt parameter
+LOOKS_LIKE = 0.8  # share of letters from which a reader's own name counts as a misspelt parameter
 
 
 class ParameterError(files.OneSentence, ValueError):
@@ -51,11 +56,13 @@ class Params(BaseModel):
 
     def __init__(self, **values):
         """Take lists, as YAML and papermill write them, for tuples."""
+        known = type(self).model_fields
         for name in values:
-            if name not in type(self).model_fields:
-                raise ParameterError(f"{name} is not a parameter of this experiment{nearest(name, type(self).model_fields)}")
+            if name not in known:
+                near = nearest(name, known)
+                raise ParameterError(f"{name} is not a parameter of this experiment{near}")
         try:
-            super().__init__(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})
+            super().__init__(**{name: _tuple(value) for name, value in values.items()})
         except ValidationError as error:
             raise ParameterError(_sentence(error)) from None
         for name, value in self:
@@ -66,13 +73,14 @@ class Params(BaseModel):
 
     @classmethod
     def take(cls, names: Mapping[str, Any]) -> Self:
-        """Return the parameters that a notebook's names (`globals()`) give; refuse a name that is none."""
+        """Return the parameters that a notebook's names (`globals()`) give; refuse others."""
         return take(names, cls)[0]
 
     def record(self, notebook: str, profile: str, *data) -> dict[str, Any]:
-        """Return what every figure of a notebook is saved with: its name, the data sets' provenance, and all parameters."""
+        """Return what every figure is saved with: notebook, the data's provenance, parameters."""
         sets = [each.provenance.as_dict() for each in data]
-        return {"notebook": notebook, "data": sets, "params": {"profile": profile, **self.model_dump()}}
+        values = {"profile": profile, **self.model_dump()}
+        return {"notebook": notebook, "data": sets, "params": values}
 
     def into(self, kind: type[Kind], **changes) -> Kind:
         """Return the parameters of another experiment: those of the same name, and the changes."""
@@ -80,55 +88,63 @@ class Params(BaseModel):
         return kind(**{**self.model_dump(include=shared), **changes})
 
     def memory(self) -> tuple[str, int]:
-        """Return what needs most memory in one process, and how many bytes; an experiment that may need much says so here."""
+        """Return what needs most memory in one process, and how many bytes."""
         return "", 0
 
     def require_memory(self) -> None:
         """Refuse sizes that cannot be held, before anything is computed."""
-        what, needed = self.memory()
-        if needed > (there := files.memory()):
-            raise ParameterError(
-                f"{what} needs {needed / GIB:.0f} GiB of memory: it must not exceed the {there / GIB:.0f} GiB of this machine"
-            )
+        (what, needed), there = self.memory(), files.memory()
+        if needed > there:
+            limit = f"it must not exceed the {there / GIB:.0f} GiB of this machine"
+            raise ParameterError(f"{what} needs {needed / GIB:.0f} GiB of memory: {limit}")
 
 
 Kind = TypeVar("Kind", bound=Params)
 
 
 def take(names: Mapping[str, Any], *kinds: type[Params]) -> tuple[Any, ...]:
-    """Return the parameters of several experiments from a notebook's names, each with the fields that it has.
+    """Return the parameters of several experiments from a notebook's names, each with its fields.
 
-    In a notebook the names are those of its parameters cell as it was last run, of the cell that papermill adds, and of cells
-    below that do nothing but set values; elsewhere (a script, a test) all that are no modules, functions or classes. A name
-    that no experiment has is refused. What is taken is checked, and `output` must be a folder that can be written to.
+    In a notebook the names are those of its parameters cell as it was last run, of the cell that
+    papermill adds, and of cells below that do nothing but set values; elsewhere (a script, a test)
+    all that are no modules, functions or classes. A name that no experiment has is refused. What is
+    taken is checked, and `output` must be a folder that can be written to.
     """
-    known = list(dict.fromkeys([*NOTEBOOK, *(field for kind in kinds for field in kind.model_fields)]))
-    given = _typed(names.get("_ih", ()), known) or [name for name, value in names.items() if _is_value(name, value)]
+    known = [*NOTEBOOK, *(name for kind in kinds for name in kind.model_fields)]
+    typed = _typed(names.get("_ih", ()), known)
+    given = typed or [name for name in names if _is_value(name, names)]
     for name in given:
         if name not in known:
-            value = checks.shown(names.get(name))
-            raise ParameterError(f"{name} = {value} is not a parameter of this notebook{nearest(name, known)}")
+            wrong = f"{name} = {checks.shown(names.get(name))} is not a parameter of this notebook"
+            raise ParameterError(wrong + nearest(name, known))
     for name in NOTEBOOK:
         if not isinstance(names.get(name, ""), str):
             raise ParameterError(f"{name} = {checks.shown(names[name])} is wrong: it must be text")
     require_output(names.get("output", ""))
-    values = {name: names[name] for name in given if name in names}
-    taken = tuple(kind(**{name: values[name] for name in kind.model_fields if name in values}) for kind in kinds)
+    taken = tuple(
+        kind(**{name: names[name] for name in kind.model_fields if name in given and name in names})
+        for kind in kinds
+    )
     for params in taken:
         params.require_memory()
     return taken
 
 
 def require_output(output: str) -> None:
-    """Refuse a folder for the figures that cannot be written to; an empty name means that none are written."""
+    """Refuse a folder for the figures that cannot be written to; no name means that none are."""
     if output and (reason := files.why_not_writable(Path(output))):
-        raise ParameterError(f"output = {output!r} must be a folder that can be written to: {reason}")
+        rule = f"must be a folder that can be written to: {reason}"
+        raise ParameterError(f"output = {output!r} {rule}")
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return `: did you mean weight?`, or nothing when no known name is near."""
     near = difflib.get_close_matches(name, list(known), n=1)
     return f": did you mean {near[0]}?" if near else ""
+
+
+def _tuple(value):
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _require_size(name: str, value) -> None:
@@ -140,27 +156,30 @@ def _require_size(name: str, value) -> None:
         raise ParameterError(f"{name} = {value} is wrong: it must not exceed {LARGEST_SIZE}")
 
 
-def _is_value(name: str, value) -> bool:
-    """Return whether a name in a namespace was given a value by somebody, and is not a module, function, class or internal."""
-    return not (name.startswith("_") or name in ("In", "Out") or isinstance(value, ModuleType) or callable(value))
+def _is_value(name: str, names: Mapping[str, Any]) -> bool:
+    """Return whether somebody gave this name a value: no module, function, class or internal."""
+    internal = name.startswith("_") or name in ("In", "Out")
+    return not (internal or isinstance(names[name], ModuleType) or callable(names[name]))
 
 
 def _typed(history: Sequence[str], known: Collection[str]) -> list[str]:
-    """Return the names set by the last parameters cell that was run, and since; nothing when no such cell was run.
+    """Return the names set by the last parameters cell that was run, and since; none without one.
 
-    The parameters cell is the one that sets `profile`. It counts as a whole, and so does the cell that papermill adds; of
-    cells below that only set values, and may be a reader's own, the names that are parameters or look like one.
+    The parameters cell is the one that sets `profile`. It counts as a whole, and so does the cell
+    that papermill adds; of cells below that only set values, and may be a reader's own, the names
+    that are parameters or look like one.
     """
     starts = [place for place, source in enumerate(history) if _is_parameters(source)]
     if not starts:
         return []
     found = [name for name, _ in _assigned(history[starts[-1]])]
     for source in history[starts[-1] + 1 :]:
-        names = [name for name, is_literal in _assigned(source) if is_literal or source.startswith(INJECTED)]
-        if source.startswith(INJECTED):
+        added = source.startswith(INJECTED)
+        names = [name for name, is_literal in _assigned(source) if is_literal or added]
+        if added:
             found += names
         elif len(names) == len(_statements(source)):
-            found += [name for name in names if difflib.get_close_matches(name, known, n=1, cutoff=LOOKS_LIKE)]
+            found += [n for n in names if difflib.get_close_matches(n, known, 1, LOOKS_LIKE)]
     return list(dict.fromkeys(found))
 
 
@@ -180,9 +199,10 @@ def _assigned(source: str) -> list[tuple[str, bool]]:
     """Return the names that a cell sets, and whether each is set to a literal value."""
     found = []
     for statement in _statements(source):
-        targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
         if isinstance(statement, ast.Assign | ast.AnnAssign):
-            found += [(target.id, _is_literal(statement.value)) for target in targets if isinstance(target, ast.Name)]
+            own = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+            literal = _is_literal(statement.value)
+            found += [(target.id, literal) for target in own if isinstance(target, ast.Name)]
     return found
 
 
@@ -194,7 +214,7 @@ def _is_literal(expression: ast.expr | None) -> bool:
 
 
 class AgentParams(Params):
-    """Parameters of an experiment in which five agents run Algorithm 1: the network and the schedules."""
+    """Parameters of an experiment in which five agents run Algorithm 1: network and schedules."""
 
     topology: Topology = "paper"
     weight: Positive = 0.2
@@ -205,42 +225,44 @@ class AgentParams(Params):
     varsigma: float = 0.6
 
     def network(self) -> network.Network:
-        """Return the five agents' network. A random one has other weights per edge; `weight` is then their mean per edge."""
+        """Return the five agents' network; of a random one, `weight` is the mean per edge."""
         if self.topology == "random":
-            return network.random_strongly_connected(5, generator(self.seed, Purpose.INITIAL), mixing=min(0.9, 3 * self.weight))
-        return {"paper": network.paper, "ring": partial(network.ring, 5), "exponential": partial(network.exponential, 5)}[
-            self.topology
-        ](weight=self.weight)
+            random, mixing = generator(self.seed, Purpose.INITIAL), min(0.9, 3 * self.weight)
+            return network.random_strongly_connected(AGENTS, random, mixing=mixing)
+        if self.topology == "paper":
+            return network.paper(weight=self.weight)
+        return getattr(network, self.topology)(AGENTS, weight=self.weight)
 
     def algorithm(self) -> optimizer.Algorithm1:
-        """Return Algorithm 1 with d_0^i = d_0 + d_0_slope i, varsigma^i = varsigma + 0.01 i, or refuse in one sentence."""
+        """Return Algorithm 1 with d_0^i = d_0 + d_0_slope i, varsigma^i = varsigma + 0.01 i."""
+        pattern = self.lam_0, self.nu, self.d_0, self.d_0_slope, self.varsigma
         try:
-            schedules = optimizer.paper_schedules(self.lam_0, self.nu, self.d_0, self.d_0_slope, self.varsigma)
-            return optimizer.Algorithm1(self.network(), schedules)
+            return optimizer.Algorithm1(self.network(), optimizer.paper_schedules(*pattern))
         except ValueError as error:
             raise ParameterError(str(error).partition("; explore=True")[0]) from None
 
 
 def history_bytes(runs: int, points: int, samples: int, bytes_each: int = ROW_BYTES) -> int:
-    """Return the least memory of the row numbers that five agents acquire: so many data points of so many samples each."""
+    """Return the least memory of the row numbers of five agents: data points of so many samples."""
     return AGENTS * runs * points * samples * bytes_each
 
 
 def public_seed(seed: int) -> int:
-    """Return a seed for the public dither: drawn from the private seed, from which it tells nothing, and never zero."""
+    """Return a seed for the public dither, drawn from the private one, not telling it; never 0."""
     return int(generator(seed, Purpose.DITHER).integers(1, 2**62))
 
 
 def _sentence(error: ValidationError) -> str:
-    """Return the first thing wrong as one sentence that names the parameter, its value and the rule."""
+    """Return the first thing wrong in one sentence that names parameter, value and rule."""
     first = error.errors()[0]
-    name = "".join(f"[{part}]" if isinstance(part, int) else str(part) for part in first["loc"])
+    parts = (f"[{part}]" if isinstance(part, int) else str(part) for part in first["loc"])
+    name, value = "".join(parts), first["input"]
     if first["type"] == "missing":
         return f"{name} is missing"
+    rule = first["msg"].removeprefix("Value error, ")
+    rule = "be " + rule.removeprefix("Input should be ").removeprefix("Input should ")
     if first["type"] == "tuple_type":
-        return f"{name} = {first['input']!r} is wrong: it must be a list"
+        rule = "be a list"
     if first["type"] == "too_short":
-        given, fewest = list(first["input"]), first["ctx"]["min_length"]
-        return f"{name} = {given} is wrong: it must hold at least {fewest} value(s)"
-    rule = first["msg"].removeprefix("Value error, ").removeprefix("Input should be ").removeprefix("Input should ")
-    return f"{name} = {first['input']!r} is wrong: it must be {rule}"
+        value, rule = list(value), f"hold at least {first['ctx']['min_length']} value(s)"
+    return f"{name} = {value!r} is wrong: it must {rule}"

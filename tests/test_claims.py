@@ -12,13 +12,35 @@ from companion.claims import Claim
 from companion.data.store import Provenance
 from tests.reference import latex
 
-ROW = {"key": "a", "where": "Theorem 1", "words": "x < y & z", "paper": "1", "ours": "2", "reason": "so", "notebook": "01"}
+ROW = {
+    "key": "a",
+    "where": "Theorem 1",
+    "words": "x < y & z",
+    "paper": "1",
+    "ours": "2",
+    "reason": "so",
+    "notebook": "01",
+}
 REQUIRED = {"where", "words", "paper", "rule", "why", "ours", "reason", "notebook"}
-OPTIONAL = {"key", "figure", "case", "lists", "only", "assumed", "some", "remark", "about", "ours_to_prove"}
+OPTIONAL = {
+    "key",
+    "figure",
+    "case",
+    "lists",
+    "only",
+    "assumed",
+    "some",
+    "remark",
+    "about",
+    "ours_to_prove",
+}
 
 
 def test_rows_survive_the_disk(tmp_path):
-    rows = [Claim(**ROW, verdict="holds"), Claim(**{**ROW, "key": "b"}, verdict="holds if", condition="d_0 > 1")]
+    rows = [
+        Claim(**ROW, verdict="holds"),
+        Claim(**{**ROW, "key": "b"}, verdict="holds if", condition="d_0 > 1"),
+    ]
     claims.save(rows, "01", tmp_path)
     assert claims.load(tmp_path) == rows
 
@@ -30,7 +52,9 @@ def test_nothing_is_written_without_a_folder(tmp_path, monkeypatch):
 
 
 def test_the_table_is_escaped_and_complete():
-    shown = claims.as_html([Claim(**ROW, verdict="holds if", condition="d < 1", ours_to_prove=True)])
+    shown = claims.as_html(
+        [Claim(**ROW, verdict="holds if", condition="d < 1", ours_to_prove=True)]
+    )
     assert "x &lt; y &amp; z" in shown and "<b>holds if d &lt; 1</b>" in shown and "(ours)" in shown
 
 
@@ -39,7 +63,10 @@ def test_the_table_is_escaped_and_complete():
     [
         ({"verdict": "maybe"}, "claim a: verdict = 'maybe' must be one of holds, holds if"),
         ({"verdict": "holds if"}, "claim a: a condition belongs to the verdict 'holds if'"),
-        ({"verdict": "holds", "condition": "x"}, "claim a: a condition belongs to the verdict 'holds if'"),
+        (
+            {"verdict": "holds", "condition": "x"},
+            "claim a: a condition belongs to the verdict 'holds if'",
+        ),
     ],
 )
 def test_impossible_rows_are_refused(change, sentence):
@@ -53,12 +80,12 @@ def test_a_key_is_used_once(tmp_path):
 
 
 def test_the_interval_of_a_median_lies_between_two_values():
-    """Of 50 values the 18th and the 33rd: fewer than 18 fall below the median with probability 0.016, 0.033 on both sides."""
+    """Of 50 the 18th and the 33rd: fewer than 18 fall below the median with probability 0.016."""
     assert claims.median_interval([float(k) for k in range(1, 51)]) == (18.0, 33.0)
     assert all(end != end for end in claims.median_interval([1.0, 2.0, 3.0]))
 
 
-# What each rule says of three intervals: one that confirms, one that refutes, one that does neither.
+# What a rule says of three intervals: one that confirms, one that refutes, one that does neither.
 INTERVALS = {
     "at_most": (1.0, (0.5, 1.0), (1.1, 2.0), (0.9, 1.1)),
     "at_least": (1.0, (1.0, 2.0), (0.5, 0.9), (0.9, 1.1)),
@@ -74,9 +101,16 @@ def made_up(monkeypatch):
     """Return a function that judges intervals by a rule, in a row that can say "holds if"."""
 
     def judge(rule, limit, *intervals, **options):
-        row = ROW | {"rule": {"x": {rule: limit}}, "why": "-", "case": "case {name}", "only": "{yes}"}
+        row = ROW | {
+            "rule": {"x": {rule: limit}},
+            "why": "-",
+            "case": "case {name}",
+            "only": "{yes}",
+        }
         monkeypatch.setattr(claims, "rows", lambda: {"a": row})
-        found = [{"x_low": low, "x_high": high, "name": k} for k, (low, high) in enumerate(intervals)]
+        found = [
+            {"x_low": low, "x_high": high, "name": k} for k, (low, high) in enumerate(intervals)
+        ]
         return claims.judge("a", found, **options)
 
     return judge
@@ -102,7 +136,9 @@ def test_what_is_not_known_confirms_nothing_and_may_refute(made_up):
 def test_exceptions_and_assumptions_make_a_condition(made_up):
     assert made_up("at_most", 1.0, (0.0, 0.5), exceptions=["d_0 = 8"]).sentence == "holds if case 0"
     assert claims.decide({"assumed": "x"}, [True]) == ("holds if", False)
-    assert claims.decide({}, [True, False]) == ("does not hold", False), "a claim about all cases together"
+    assert claims.decide({}, [True, False]) == ("does not hold", False), (
+        "a claim about all cases together"
+    )
 
 
 @pytest.mark.parametrize(
@@ -123,7 +159,9 @@ def test_a_case_needs_all_of_its_measures(made_up, monkeypatch):
     rule = {"x": {"at_most": 1.0}, "y": {"above": 0.0}}
     row = ROW | {"rule": rule, "paper": "{limit:+.1p}"}
     monkeypatch.setattr(claims, "rows", lambda: {"a": row})
-    judged = [claims.judge("a", {"x": 0.5, "y_low": low, "y_high": 2.0}, limit=0.5) for low in (1.0, -1.0)]
+    judged = [
+        claims.judge("a", {"x": 0.5, "y_low": low, "y_high": 2.0}, limit=0.5) for low in (1.0, -1.0)
+    ]
     assert [claim.verdict for claim in judged] == ["holds", "cannot be checked"]
     assert judged[0].paper == "+50.0" and judged[0].rule == "x at_most 1.0; y above 0.0"
 
@@ -159,7 +197,9 @@ def test_every_row_names_its_rule_and_has_a_reason_for_every_verdict(key):
     row = claims.rows()[key]
     assert set(row) >= REQUIRED and set(row) <= REQUIRED | OPTIONAL
     assert all(len(rule) == 1 and set(rule) <= set(claims.RULES) for rule in row["rule"].values())
-    possible = set(claims.VERDICTS) - ({"holds if"} if not {"only", "assumed"} & set(row) else set())
+    possible = set(claims.VERDICTS) - (
+        {"holds if"} if not {"only", "assumed"} & set(row) else set()
+    )
     possible -= {"holds"} if "assumed" in row else set()
     if not isinstance(row["reason"], str) and "else" not in row["reason"]:
         assert possible <= set(row["reason"])
@@ -188,7 +228,9 @@ QUOTED = {key: row for key, row in claims.rows().items() if not row.get("ours_to
 def test_quotes_are_the_papers_words_at_their_place(key):
     places = latex.places(QUOTED[key]["words"], paper())
     assert places, f"{key}: the paper does not say {QUOTED[key]['words']!r}"
-    named = re.search(r"(Assumption|Lemma|Theorem|Remark) \d|Section (\d(\.\d)?)", QUOTED[key]["where"])
+    named = re.search(
+        r"(Assumption|Lemma|Theorem|Remark) \d|Section (\d(\.\d)?)", QUOTED[key]["where"]
+    )
     assert (named[2] or named[0]) in {name for place in places for name in place}
 
 
@@ -225,4 +267,8 @@ def test_committed_results_have_rows_that_are_still_asked():
 
 def test_tables_and_series_are_records():
     table = pd.DataFrame({"ratio": [0.5]})
-    assert claims.judge("lemma-6", table) == claims.judge("lemma-6", table.iloc[0]) == claims.judge("lemma-6", {"ratio": 0.5})
+    assert (
+        claims.judge("lemma-6", table)
+        == claims.judge("lemma-6", table.iloc[0])
+        == claims.judge("lemma-6", {"ratio": 0.5})
+    )

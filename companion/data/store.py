@@ -70,6 +70,12 @@ class Provenance:
         """Return the record as a dictionary of strings."""
         return dataclasses.asdict(self)
 
+    def require(self, sha256: str) -> None:
+        """Raise unless these are the data that were meant: a shard's result depends on them."""
+        if self.sha256 != sha256:
+            meant = f"those meant {sha256[:12]}"
+            raise ValueError(f"{self.name}: the data here have SHA-256 {self.sha256[:12]}, {meant}")
+
     def line(self) -> str:
         """Return the one line that a load says out loud."""
         part = f" ({self.part})" if self.part else ""
