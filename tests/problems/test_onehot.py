@@ -14,7 +14,11 @@ from companion.problems.onehot import OneHot
 def table(seed):
     rng = np.random.default_rng(seed)
     sizes = tuple(rng.integers(1, 6, rng.integers(1, 10)).tolist())
-    return OneHot(np.stack([rng.integers(0, size, 40) for size in sizes], axis=1), sizes, rng.choice(["l1", "l2"]))
+    return OneHot(
+        np.stack([rng.integers(0, size, 40) for size in sizes], axis=1),
+        sizes,
+        rng.choice(["l1", "l2"]),
+    )
 
 
 @settings(max_examples=100, deadline=None)
@@ -23,16 +27,22 @@ def test_joint_look_ups_give_the_dense_logits(seed, groups):
     features = table(seed)
     theta = np.random.default_rng(seed + 1).normal(size=features.dim)
     joint = onehot.merge(features.codes, features.columns, groups)
-    partial = np.array([theta[joint.members[a:b]].sum() for a, b in itertools.pairwise(joint.starts)])
+    partial = np.array(
+        [theta[joint.members[a:b]].sum() for a, b in itertools.pairwise(joint.starts)]
+    )
     assert joint.entries.shape[1] == groups
-    assert np.allclose(partial[joint.entries].sum(axis=1) * features.scale, features.dense() @ theta, atol=1e-12)
+    assert np.allclose(
+        partial[joint.entries].sum(axis=1) * features.scale, features.dense() @ theta, atol=1e-12
+    )
 
 
 def test_dense_rows_are_one_hot_and_normalised():
     codes = np.array([[0, 2], [1, 0]])
     assert OneHot(codes, (2, 3)).dense().tolist() == [[1, 0, 0, 0, 1], [0, 1, 1, 0, 0]]
     for norm, order in (("l1", 1), ("l2", 2)):
-        assert np.allclose(np.linalg.norm(OneHot(codes, (2, 3), norm).dense(), ord=order, axis=1), 1.0)
+        assert np.allclose(
+            np.linalg.norm(OneHot(codes, (2, 3), norm).dense(), ord=order, axis=1), 1.0
+        )
 
 
 @pytest.mark.parametrize(
