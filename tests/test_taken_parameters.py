@@ -1,4 +1,4 @@
-"""A notebook takes its parameters in one line, and a name that is none is refused however it comes in."""
+"""A notebook takes its parameters in one line; a name that is none is refused, wherever typed."""
 
 import json
 import subprocess
@@ -9,16 +9,14 @@ import nbclient
 import nbformat
 import pytest
 
-from companion import files
-from companion import mushrooms as convergence
-from companion.convergence import rates, sweeps
+from companion import files, mushrooms
+from companion.convergence.params import Params
 from companion.data.store import DataError
 from companion.params import ParameterError, take
 from companion.publish import batch, environment
 
 ROOT = Path(environment.ROOT)
 NOTEBOOK = ROOT / "notebooks" / "01_convergence.ipynb"
-KINDS = convergence.Params, rates.Params, sweeps.Params
 MISSPELT = "weigth = 0.05 is not a parameter of this notebook: did you mean weight?"
 
 
@@ -42,16 +40,22 @@ def history(*cells: str) -> dict:
 
 
 def test_every_class_gets_the_fields_it_has():
-    params, long, grid = take(history(PARAMETERS), *KINDS)
-    assert (params.runs, long.rate_runs, grid.sweep_runs) == (200, 6, 10)
-    assert params.weight == long.weight == grid.weight == 0.2
-    assert convergence.Params.take({"runs": 3, "weight": 0.1}) == convergence.Params(runs=3, weight=0.1)
+    learning, params = take(history(PARAMETERS), mushrooms.Params, Params)
+    assert (learning.runs, params.runs, params.sweep_runs) == (200, 200, 10)
+    assert params.into(mushrooms.Params) == learning
+    assert Params.take({"runs": 3, "weight": 0.1}) == Params(runs=3, weight=0.1)
+
+
+def test_the_parameters_cell_holds_the_defaults_of_the_class():
+    assert Params.take(history(PARAMETERS)) == Params()
 
 
 def test_what_is_taken_is_what_was_typed_last():
-    names = history(PARAMETERS, "import math\nparams = 3\nruns_found = 7", "weight = 0.1", "sketch = [1]")
+    names = history(
+        PARAMETERS, "import math\nparams = 3\nruns_found = 7", "weight = 0.1", "sketch = [1]"
+    )
     names["align"] = "a name of some later cell"
-    assert take(names, *KINDS)[0].weight == 0.1
+    assert Params.take(names).weight == 0.1
 
 
 MISSPELLINGS = {
@@ -61,39 +65,50 @@ MISSPELLINGS = {
     "computed": [f"{PARAMETERS}\nweigth = 0.1 / 2"],
     "in a cell of its own": [PARAMETERS, "weigth = 0.05"],
     "added by papermill": [PARAMETERS, "# Parameters\nprofile = 'x'\nweigth = 0.05\n"],
-    "where the notebook has run before": [PARAMETERS, SETUP, "fig2 = 1", f"{PARAMETERS}\nweigth = 0.05"],
+    "where the notebook has run before": [
+        PARAMETERS,
+        SETUP,
+        "fig2 = 1",
+        f"{PARAMETERS}\nweigth = 0.05",
+    ],
 }
 
 
 @pytest.mark.parametrize("name", MISSPELLINGS)
 def test_a_misspelt_name_is_refused_wherever_it_is_typed(name):
     with pytest.raises(ParameterError) as refused:
-        take(history(*MISSPELLINGS[name]), *KINDS)
+        Params.take(history(*MISSPELLINGS[name]))
     assert str(refused.value) == MISSPELT
 
 
 def test_a_name_like_no_other_is_refused_where_only_parameters_stand():
     for cells in ([f"{PARAMETERS}\nqqq = 1"], [PARAMETERS, "# Parameters\nqqq = 1\n"]):
         with pytest.raises(ParameterError, match=r"^qqq = 1 is not a parameter of this notebook$"):
-            take(history(*cells), *KINDS)
+            Params.take(history(*cells))
     with pytest.raises(ParameterError, match=r"^qqq = 1 is not a parameter of this notebook$"):
-        convergence.Params.take({"qqq": 1})
+        Params.take({"qqq": 1})
 
 
 def test_a_name_that_was_mended_or_is_the_readers_own_is_no_longer_refused():
-    mended = history(PARAMETERS.replace(RIGHT, "weigth: float = 0.05"), SETUP, PARAMETERS, "qqq = 1")
+    mended = history(
+        PARAMETERS.replace(RIGHT, "weigth: float = 0.05"), SETUP, PARAMETERS, "qqq = 1"
+    )
     assert mended["weigth"] == 0.05  # the kernel still has it
-    assert take(mended, *KINDS)[0].weight == 0.2
+    assert Params.take(mended).weight == 0.2
 
 
-@pytest.mark.parametrize("cell", ["%matplotlib inline", "def f(:", "x += 1", "a.b = 3", "a, b = 1, 2", "x: int", ""])
+@pytest.mark.parametrize(
+    "cell", ["%matplotlib inline", "def f(:", "x += 1", "a.b = 3", "a, b = 1, 2", "x: int", ""]
+)
 def test_other_cells_are_left_alone(cell):
     names = history(PARAMETERS)
     names["_ih"].insert(2, cell)
-    assert take(names, *KINDS)[0].weight == 0.2
+    assert Params.take(names).weight == 0.2
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "notebooks").glob("*.ipynb")), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "notebooks").glob("*.ipynb")), ids=lambda path: path.stem
+)
 def test_set_up_copies_no_parameter_by_name(path):
     parameters, setup = parameters_and_setup(path)
     names = history(parameters).keys() - {"_ih", "__builtins__", "__annotations__"}
@@ -103,46 +118,68 @@ def test_set_up_copies_no_parameter_by_name(path):
 
 def ran(*sources: str) -> nbformat.NotebookNode:
     """Execute cells in a real kernel, on after an error, as a reader would; return the notebook."""
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])
-    client = nbclient.NotebookClient(notebook, kernel_name="python3", allow_errors=True, timeout=300)
+    notebook = nbformat.v4.new_notebook(
+        cells=[nbformat.v4.new_code_cell(source) for source in sources]
+    )
+    client = nbclient.NotebookClient(
+        notebook, kernel_name="python3", allow_errors=True, timeout=300
+    )
     client.execute(cwd=str(ROOT))
     return notebook
 
 
 def test_in_a_kernel_a_refusal_is_one_line_and_provenance_is_not_an_error():
     wrong = PARAMETERS.replace(RIGHT, "weigth: float = 0.05")
-    notebook = ran(wrong, SETUP, PARAMETERS.replace(RIGHT, "weight: float = 2.0"), SETUP, PARAMETERS, SETUP, "weigth")
+    notebook = ran(
+        wrong,
+        SETUP,
+        PARAMETERS.replace(RIGHT, "weight: float = 2.0"),
+        SETUP,
+        PARAMETERS,
+        SETUP,
+        "weigth",
+    )
     _, refused, _, impossible, _, accepted, still_there = (cell.outputs for cell in notebook.cells)
     assert [output.output_type for output in refused] == ["error"]
     assert refused[0].traceback == [f"ParameterError: {MISSPELT}"]
     assert len(impossible[-1].traceback) == 1 and "(Assumption 4)" in impossible[-1].traceback[0]
     assert [(output.output_type, output.name) for output in accepted] == [("stream", "stdout")]
-    assert accepted[0].text.startswith("data: Mushrooms (UCI): real, from ") and still_there[0].data["text/plain"] == "0.05"
+    assert (
+        accepted[0].text.startswith("data: Mushrooms (UCI): real, from ")
+        and still_there[0].data["text/plain"] == "0.05"
+    )
 
 
 def test_plain_papermill_is_refused_too(tmp_path):
     """papermill itself only warns of a name that it does not know."""
+    out = tmp_path / "out.ipynb"
     command = [
         sys.executable,
         "-m",
         "papermill",
         "--cwd",
-        str(ROOT),
-        str(NOTEBOOK),
-        str(tmp_path / "out.ipynb"),
+        ROOT,
+        NOTEBOOK,
+        out,
         "-p",
         "weigth",
+        "0.05",
     ]
-    ended = subprocess.run([*command, "0.05"], cwd=ROOT, capture_output=True, text=True, timeout=300)
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert ended.returncode != 0 and f"ParameterError: {MISSPELT}" in ended.stderr
-    cells = json.loads((tmp_path / "out.ipynb").read_text())["cells"]
-    errors = [output for cell in cells for output in cell.get("outputs", []) if output["output_type"] == "error"]
+    cells = json.loads(out.read_text())["cells"]
+    errors = [
+        output
+        for cell in cells
+        for output in cell.get("outputs", [])
+        if output["output_type"] == "error"
+    ]
     assert [error["traceback"] for error in errors] == [[f"ParameterError: {MISSPELT}"]]
 
 
 @pytest.mark.parametrize("number", ["1", "2", "3", "4"])
 def test_every_profile_is_one_that_its_notebook_takes(number):
-    """What a profile changes is known to the notebook: the union of its experiments, not only its parameters cell."""
+    """What a profile changes is known to the notebook."""
     (path,) = batch.notebooks(number)
     parameters, _ = parameters_and_setup(path)
     for profile in ("smoke", "default", "evening", "paper"):

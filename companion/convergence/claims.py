@@ -4,37 +4,58 @@ from __future__ import annotations
 
 import pandas as pd
 
-from companion.claims import Claim, Table, judge
-from companion.convergence import rates
-from companion.convergence.tables import growth_without_u, largest_margin  # noqa: F401
+from companion.claims import BROKEN, Claim, Table, judge, show  # noqa: F401 (show)
+from companion.convergence import tables
+from companion.convergence.params import UNQUANTISED
+from companion.convergence.shards import MEASURES
 
 
-def verdicts(difference: dict, slopes: Table, margin: float, nu: float, breaking: dict) -> list[Claim]:
-    """Return the rows of notebook 1."""
-    quantised, claimed = slopes[slopes["d_0"] > 0], rates.claimed_slopes(nu)
-    of = {name: quantised[quantised["measure"] == name] for name in rates.MEASURES}
-    broken = [f"weight {w:g}: from d_0 = {d:g}" for w, d in breaking.items() if d is not None]
-    graphs = [{"graph": "has a spanning tree", "growth": growth_without_u()}]
-    graphs += [{"graph": "is strongly connected", "growth": growth_without_u(back=0.3)}]
+def verdicts(paired: Table, slopes: Table, margin: float, nu: float, lost: Table) -> list[Claim]:
+    """Return the rows of notebook 1; those on rates are left out with the long runs."""
+    steps = tables.breaking_steps(lost, BROKEN).items()
+    broken = [f"weight {weight:g}: from d_0 = {d_0:g}" for weight, d_0 in steps]
+    graphs = [{"graph": "has a spanning tree", "growth": tables.growth_without_u()}]
+    graphs += [{"graph": "is strongly connected", "growth": tables.growth_without_u(back=0.3)}]
     return [
         judge("assumption-1", {"margin": margin}),
         judge("remark-1", graphs, weak=graphs[0]["growth"]),
+        *([] if slopes.empty else _rates(tables.of_paper(slopes), nu)),
+        judge("figure-2", tables.final(paired), exceptions=broken),
+        *([] if slopes.empty else _ours(tables.final(paired, "dithered"), slopes)),
+    ]
+
+
+def _rates(slopes: Table, nu: float) -> list[Claim]:
+    """Return the rows on Theorem 1 and Remark 2."""
+    quantised, claimed = slopes[slopes["d_0"] > 0], tables.claimed_slopes(nu)
+    of = {name: quantised[quantised["measure"] == name] for name in MEASURES}
+    return [
         _falls("theorem-1-a", pd.concat([of["consensus"], of["tracking"]])),
         *(judge(f"remark-2-{name}", of[name], claimed=claimed[name]) for name in claimed),
         _no_price(slopes[slopes["measure"] == "gap"].set_index("d_0")),
         _falls("theorem-1-b", of["gap"]),
-        judge("figure-2", difference, exceptions=broken),
     ]
 
 
-def ours(difference: dict, dithered: Table, slopes: Table) -> list[Claim]:
-    """Return our row on a public dither; `dithered` holds the slopes at one d_0 of `slopes`."""
-    both = dithered.merge(slopes, on=["d_0", "measure"], suffixes=("", "_plain"))
-    slower = pd.DataFrame({"case": both["measure"], **_apart(both, both, "_plain")})
+def _ours(difference: dict, slopes: Table) -> list[Claim]:
+    """Return our rows: a public dither, and gradients at sent values with a smoother one."""
     accuracy = {f"accuracy_{end}": difference[end] for end in ("low", "high")}
-    found = [{"case": "accuracy", **accuracy}, *slower.to_dict("records")]
-    gap = both[both["measure"] == "gap"].iloc[0]
-    return [judge("ours-dither-converges", found, **difference, gap=gap)]
+    dithered, gap = _slower(slopes, "dithered", "quantised")
+    sent, sent_gap = _slower(slopes, "at sent", "dithered")
+    return [
+        judge("ours-dither-converges", [{"case": "accuracy", **accuracy}, *dithered],
+              **difference, gap=gap),
+        judge("ours-sent-converges", sent, gap=sent_gap),
+    ]  # fmt: skip
+
+
+def _slower(slopes: Table, variant: str, other: str) -> tuple[list[dict], pd.Series]:
+    """Return how much slower one variant is in each measure, and both exponents of the gap."""
+    both = tables.of_variant(slopes, variant).merge(
+        tables.of_variant(slopes, other), on=["d_0", "measure"], suffixes=("", "_plain")
+    )
+    cases = pd.DataFrame({"case": both["measure"], **_apart(both, both, "_plain")})
+    return cases.to_dict("records"), both[both["measure"] == "gap"].iloc[0]
 
 
 def _falls(key: str, own: Table) -> Claim:
@@ -42,7 +63,7 @@ def _falls(key: str, own: Table) -> Claim:
 
 
 def _no_price(gap: Table) -> Claim:
-    without, largest = gap.loc[rates.UNQUANTISED], gap.loc[gap.index.max()]
+    without, largest = gap.loc[UNQUANTISED], gap.loc[gap.index.max()]
     numbers = {"without": without, "largest": largest, "d_0": gap.index.max()}
     return judge("remark-2-no-price", _apart(largest, without), **numbers)
 

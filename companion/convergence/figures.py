@@ -8,14 +8,23 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch
+from matplotlib.ticker import PercentFormatter
 
-from companion import house
-from companion.house import COLOURS, explore, save, style  # noqa: F401 (a notebook's figures and their dress)
+from companion import claims, house, mushrooms
+from companion.convergence.params import TOPOLOGIES, Params
+from companion.convergence.tables import FITTED, TOLERATED
+from companion.house import COLOURS, explore, save, source, style  # noqa: F401 (figures' dress)
+from companion.intervals import NORMAL
 from ldp_core import quantizer
 from ldp_core.network import Network
 
 R_COLOUR, C_COLOUR = "#C1272D", "#222222"  # the paper draws R's weights in red and C's in black
-STEP_PALETTE = ("#FDBE85", "#FD8D3C", "#D94701", "#7F2704")  # larger d_0, darker; unquantised keeps its own colour
+STEP_PALETTE = ("#FDBE85", "#FD8D3C", "#D94701", "#7F2704")  # larger d_0, darker
+RADIUS = 14.0  # of an agent in Fig. 1, in points: where its arrows begin and end
+VARIANT_LABELS = {
+    "dithered": "quantised with public dither (ours)",
+    "at sent": "smoother dither, gradients at sent values (ours)",
+}
 MEASURE_TITLES = {
     "consensus": "consensus error  mean ‖θⁱ − θ̄‖²",
     "tracking": "tracking error  mean ‖ψⁱ − vᵢψ̄‖²",
@@ -25,147 +34,196 @@ MEASURE_TITLES = {
 
 
 def quantiser(step: float = 1.0, points: int = 401) -> Figure:
-    """Return a picture of the quantizer at work: where an input can go, how often it goes up, and its variance."""
+    """Return the quantizer at work: where an input can go, how often it goes up, its variance."""
     y = np.linspace(-2 * step, 2 * step, points)
     lower, up = quantizer.pmf(y, step)
     figure = Figure(figsize=(9, 3.4))
     left, right = figure.subplots(1, 2)
+    shades = {"cmap": "Oranges", "vmin": 0, "vmax": 1, "s": 6, "rasterized": True}
     for level, weight in ((lower, 1 - up), (lower + 1, up)):
-        left.scatter(y, level * step, c=weight, cmap="Oranges", vmin=0, vmax=1, s=6, rasterized=True)
+        left.scatter(y, level * step, c=weight, **shades)
     left.plot(y, y, color="grey", lw=1, label="mean of what is sent = input")
-    left.set(xlabel="input y (in steps d)", ylabel="value sent", title="An input goes to one of its two neighbours")
-    left.legend(loc="upper left", fontsize="small")
+    left.set(ylabel="value sent", title="An input goes to one of its two neighbours")
     right.plot(y, up, color=COLOURS["quantised"], label="probability of going up")
     right.plot(y, up * (1 - up), color="grey", ls="--", label="variance / d², at most 1/4")
-    right.set(xlabel="input y (in steps d)", ylim=(-0.03, 1.35), title="The fractional part decides")
-    right.legend(loc="upper left", fontsize="small")
+    right.set(ylim=(-0.03, 1.35), title="The fractional part decides")
+    for axes in (left, right):
+        axes.set_xlabel("input y (in steps d)")
+        axes.legend(loc="upper left", fontsize="small")
     return figure
 
 
-def fig1(network: Network) -> Figure:
-    """Return Fig. 1: the directed graphs of R (red, carries theta) and C (black, carries psi) with their weights."""
+def fig1(network: Network, caption: str) -> Figure:
+    """Return Fig. 1: the graphs of R (red, carries theta) and C (black, carries psi), weights."""
     angles = np.pi / 2 - 2 * np.pi * np.arange(network.agents) / network.agents
     places = np.stack([np.cos(angles), np.sin(angles)], axis=1)
     figure = Figure(figsize=(6.4, 5.6))
     axes = figure.subplots()
+    axes.set(xlim=(-1.35, 1.35), ylim=(-1.2, 1.3), aspect="equal")
+    axes.scatter(*places.T, s=(2 * RADIUS) ** 2, c="white", ec="#444444", lw=1.4, zorder=1)
+    for agent, place in enumerate(places):
+        axes.text(*place, f"{agent + 1}", ha="center", va="center", fontsize=14)
     for matrix, colour, bend in ((network.R, R_COLOUR, 0.16), (network.C, C_COLOUR, -0.16)):
         for i, j in np.argwhere(matrix > 0):
             _arrow(axes, places[j], places[i], bend, colour, f"{matrix[i, j]:g}")
-    for agent, (x, y) in enumerate(places):
-        axes.text(x, y, f"{agent + 1}", ha="center", va="center", fontsize=14, zorder=4,
-                  bbox={"boxstyle": "circle,pad=0.45", "fc": "white", "ec": "#444444", "lw": 1.4})  # fmt: skip
     axes.plot([], [], color=R_COLOUR, label="R: who pulls whose Q(θ)")
     axes.plot([], [], color=C_COLOUR, label="C: who pushes Q(ψ) to whom")
     axes.legend(loc="upper left", bbox_to_anchor=(-0.02, 1.02), fontsize="small")
-    axes.set(xlim=(-1.35, 1.35), ylim=(-1.2, 1.3), aspect="equal")
     axes.axis("off")
+    house.caption(figure, f"{caption} No data: the edges and weights are our choice.")
     return figure
 
 
-VARIANT_LABELS = {"dithered": "quantised with public dither (ours)"}
+def _arrow(axes, start, end, bend: float, colour: str, label: str) -> None:
+    """Draw an arrow from the edge of one agent's circle to that of another, with its weight."""
+    shape = {"connectionstyle": f"arc3,rad={bend}", "arrowstyle": "-|>", "mutation_scale": 14}
+    looks = {"shrinkA": RADIUS, "shrinkB": RADIUS, "color": colour, "lw": 1.5, "zorder": 2}
+    axes.add_patch(FancyArrowPatch(start, end, **shape, **looks))
+    (dx, dy), middle = end - start, (start + end) / 2
+    centred = {"fontsize": 9, "ha": "center", "va": "center", "zorder": 3}
+    behind = {"boxstyle": "round,pad=0.12", "fc": "white", "ec": "none"}
+    place = middle + bend / 2 * np.array([dy, -dx])
+    axes.text(*place, label, color=colour, bbox=behind, **centred)
 
 
-def fig2(summary: pd.DataFrame, caption: str) -> Figure:
-    """Return Fig. 2: accuracy over time of every variant; `summary` has variant, t, mean, low, high, runs."""
-    figure = Figure(figsize=(7.2, 4.4))
-    axes = figure.subplots()
-    for variant, curve in summary.groupby("variant", sort=True):
-        colour = COLOURS[variant]
-        axes.plot(
-            curve["t"],
-            curve["mean"],
-            color=colour,
-            label=f"{VARIANT_LABELS.get(variant, variant)}: mean of {curve['runs'].iloc[0]} runs",
-        )
-        axes.fill_between(
-            curve["t"], curve["low"], curve["high"], color=colour, alpha=0.18, lw=0, label="5 % to 95 % of the runs"
-        )
-    axes.set(xlabel="iteration t", ylabel="accuracy on held-out mushrooms", title="Algorithm 1 with and without quantisation")
-    axes.yaxis.set_major_formatter(mpl.ticker.PercentFormatter(1.0, decimals=0))
-    axes.legend(loc="lower right", fontsize="small")
+def fig2(summary: pd.DataFrame, paired: pd.DataFrame, caption: str) -> Figure:
+    """Return Fig. 2: accuracy over time of every variant, and what differs from the twin.
+
+    `summary` has variant, t, mean, low, high, runs; `paired` variant, t, mean, low, high.
+    """
+    figure = Figure(figsize=(11.5, 4.4))
+    left, right = figure.subplots(1, 2, width_ratios=(6, 5))
+    _accuracy(left, summary)
+    for variant, curve in paired.groupby("variant"):
+        _band(right, curve.set_index("t") * 100, COLOURS[variant], f"{variant} − unquantised")
+    right.axhline(0, color=COLOURS["unquantised"], lw=1)
+    least = 100 * claims.threshold("figure-2", "difference")
+    words = f"“comparable”: {least:g} point or more"
+    right.axhline(least, color="grey", ls=":", lw=1, label=words)
+    right.set(xlabel="iteration t", ylabel="points", title="What differs, run by run")
+    right.margins(y=0.3)
+    right.legend(fontsize="small", loc="upper right")
     house.caption(figure, caption)
     return figure
 
 
+def short_runs(params: Params, data, caption: str, *, d_0: float, varsigma: float) -> Figure:
+    """Return the accuracy of a few short runs, on axes that hold still while a slider moves."""
+    figure = Figure(figsize=(7.2, 3.8))
+    axes = figure.subplots()
+    _accuracy(axes, mushrooms.quick(params, data, d_0=d_0, varsigma=varsigma))
+    axes.set_ylim(0.45, 1.0)
+    house.caption(figure, f"{caption} Bands: 5 % to 95 % of the runs.")
+    return figure
+
+
+def _accuracy(axes, summary: pd.DataFrame) -> None:
+    """Draw the mean accuracy of every variant, and where 90 % of its runs lie."""
+    for variant, curve in summary.groupby("variant"):
+        label = f"{VARIANT_LABELS.get(variant, variant)}: mean of {curve['runs'].iloc[0]} runs"
+        _band(axes, curve.set_index("t"), COLOURS[variant], label)
+    axes.set(xlabel="iteration t", ylabel="accuracy on held-out mushrooms")
+    axes.set_title("Algorithm 1 with and without quantisation")
+    axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    axes.legend(loc="lower right", fontsize="small")
+
+
+def _band(axes, curve: pd.DataFrame, colour: str, label: str) -> None:
+    """Draw the columns mean, low and high over the index."""
+    axes.plot(curve["mean"], color=colour, label=label)
+    axes.fill_between(curve.index, curve["low"], curve["high"], color=colour, alpha=0.18, lw=0)
+
+
 def rates(
-    table: pd.DataFrame,
+    series: pd.DataFrame,
     slopes: pd.DataFrame,
     claimed: dict[str, float],
     plain: pd.DataFrame,
-    dithered: tuple[pd.DataFrame, pd.DataFrame],
     caption: str,
-) -> Figure:
-    """Return four log-log panels, one a measure: medians and 5-95 % bands over runs for each d_0, and the claimed slope.
+) -> Figure | None:
+    """Return four log-log panels, one a measure, with the claimed slopes; None without runs.
 
-    `table` has d_0, run, t and one column a measure; `slopes` d_0, measure, slope, low, high. `plain` is a table for the loss
-    without its L2 term, drawn dotted: it has no minimiser, so its last panel shows F itself. `dithered` is a
-    table and its slopes for a single d_0 with a public dither.
+    Medians of `series` over runs for each variant and d_0, 5-95 % bands for the paper's, and fitted
+    `slopes`. `plain` is for the loss without its L2 term, drawn dotted: it has no minimiser, so its
+    last panel shows F itself.
     """
+    if series.empty:
+        return None
     figure = Figure(figsize=(13.5, 7.6))
-    steps = sorted(table["d_0"].unique())
-    colours = dict(zip([step for step in steps if step], STEP_PALETTE, strict=False)) | {0.0: COLOURS["unquantised"]}
+    colours = _step_colours(series["d_0"])
     for axes, (name, title) in zip(figure.subplots(2, 2).flat, MEASURE_TITLES.items(), strict=True):
-        for step in steps:
-            band = table[table["d_0"] == step].groupby("t")[name].quantile([0.05, 0.5, 0.95]).unstack()
-            fitted = slopes[(slopes["d_0"] == step) & (slopes["measure"] == name)].iloc[0]
-            label = "unquantised" if step == 0 else f"d₀ = {step:g}"
-            label += f": slope {fitted['slope']:.2f} [{fitted['low']:.2f}, {fitted['high']:.2f}]"
-            axes.plot(band.index, band[0.5], color=colours[step], label=label)
-            axes.fill_between(band.index, band[0.05], band[0.95], color=colours[step], alpha=0.15, lw=0)
+        for fitted in slopes[slopes["measure"] == name].itertuples():
+            chosen = (series["variant"] == fitted.variant) & (series["d_0"] == fitted.d_0)
+            _rate(axes, series[chosen].groupby("t")[name], fitted, colours)
         for step, dotted in plain.groupby("d_0"):
             axes.plot(dotted.groupby("t")[name].median(), color=colours[step], ls=":", lw=1.3)
-        fitted = dithered[1][dithered[1]["measure"] == name].iloc[0]
-        label = f"d₀ = {fitted['d_0']:g}, dither: slope {fitted['slope']:.2f} [{fitted['low']:.2f}, {fitted['high']:.2f}]"
-        axes.plot(dithered[0].groupby("t")[name].median(), color=COLOURS["dithered"], ls="-.", label=label)
         axes.plot([], [], color="grey", ls=":", label="plain loss, without L2 term")
         if name in claimed:
-            _slope_guide(axes, table, name, claimed[name])
+            _slope_guide(axes, series, name, claimed[name])
         axes.set(xscale="log", yscale="log", xlabel="iteration t", title=title)
         axes.legend(fontsize="x-small", loc="upper left", bbox_to_anchor=(1.0, 1.0))
     house.caption(figure, caption)
     return figure
 
 
-def limits(lost: pd.DataFrame, tolerated: float, weight: float, d_0: float, caption: str) -> Figure:
-    """Return what quantisation costs: a map over edge weight and d_0 on the paper's network, and bars over topologies
-    at one weight and d_0.
+def _step_colours(steps: pd.Series) -> dict[float, str]:
+    quantised = sorted(step for step in steps.unique() if step)
+    return {0.0: COLOURS["unquantised"], **dict(zip(quantised, STEP_PALETTE, strict=False))}
 
-    `lost` has topology, weight, d_0, mean, standard_error (quantised minus unquantised accuracy).
-    """
-    figure = Figure(figsize=(11, 4.3))
-    left, right = figure.subplots(1, 2, width_ratios=(3, 2))
-    grid = (
-        lost[lost["topology"] == "paper"].pivot_table(index="weight", columns="d_0", values="mean").sort_index(ascending=False)
-    )
-    points = (100 * grid).round(1) + 0.0  # no minus zero
-    sns.heatmap(points, annot=True, fmt=".1f", cmap="RdBu", vmin=-40, vmax=40, ax=left, cbar_kws={"label": "points"})
-    left.set(xlabel="quantisation step d₀", ylabel="edge weight", title="Accuracy: quantised − unquantised")
-    broken = np.argwhere(grid.to_numpy() < -tolerated)
-    for row, column in broken:
-        left.add_patch(mpl.patches.Rectangle((column, row), 1, 1, fill=False, ec="black", lw=2))
-    here = lost[(lost["weight"] == weight) & (lost["d_0"] == d_0)]
-    bars = here.set_index("topology").loc[["paper", "ring", "exponential", "random"]]
-    right.bar(
-        bars.index, 100 * bars["mean"], yerr=196 * bars["standard_error"], color=COLOURS["quantised"], alpha=0.85, capsize=4
-    )
-    right.axhline(0, color="black", lw=0.8)
-    right.set(ylabel="points (bars: 95 % interval)", title=f"Other graphs (weight {weight:g}, d₀ = {d_0:g})")
-    house.caption(figure, caption)
-    return figure
+
+def _rate(axes, runs, fitted, colours: dict[float, str]) -> None:
+    """Draw one measure of one kind of run: a median and its band, or the median alone of ours."""
+    band = runs.quantile([0.05, 0.5, 0.95]).unstack()
+    slope = f"slope {fitted.slope:.2f} [{fitted.low:.2f}, {fitted.high:.2f}]"
+    names = {"unquantised": "unquantised", "quantised": f"d₀ = {fitted.d_0:g}"}
+    if fitted.variant not in names:
+        short = {"dithered": "dither", "at sent": "at sent values"}[fitted.variant]
+        looks = {"color": COLOURS[fitted.variant], "ls": "-."}
+        axes.plot(band[0.5], label=f"d₀ = {fitted.d_0:g}, {short}: {slope}", **looks)
+        return
+    colour = colours[fitted.d_0]
+    axes.plot(band[0.5], color=colour, label=f"{names[fitted.variant]}: {slope}")
+    axes.fill_between(band.index, band[0.05], band[0.95], color=colour, alpha=0.15, lw=0)
 
 
 def _slope_guide(axes, table: pd.DataFrame, name: str, slope: float) -> None:
     """Draw a dashed line with the claimed slope above the curves."""
-    t = np.array([table["t"].max() / 30, table["t"].max()])
+    t = table["t"].max() * np.array([FITTED, 1.0])
     top = table[table["t"] >= t[0]][name].max()
-    axes.plot(t, 2.5 * top * (t / t[0]) ** slope, color="black", ls="--", lw=1.2, label=f"claimed: {slope:.2f} or steeper")
+    looks = {"color": "black", "ls": "--", "lw": 1.2, "label": f"claimed: {slope:.2f} or steeper"}
+    axes.plot(t, 2.5 * top * (t / t[0]) ** slope, **looks)
 
 
-def _arrow(axes, start, end, bend: float, colour: str, label: str) -> None:
-    arrow = FancyArrowPatch(start, end, connectionstyle=f"arc3,rad={bend}", arrowstyle="-|>", mutation_scale=14,
-                            shrinkA=38, shrinkB=16, color=colour, lw=1.5, zorder=2)  # fmt: skip
-    axes.add_patch(arrow)
-    (dx, dy), middle = end - start, (start + end) / 2
-    x, y = middle + bend / 2 * np.array([dy, -dx])
-    axes.text(x, y, label, color=colour, fontsize=9, ha="center", va="center", zorder=3,
-              bbox={"boxstyle": "round,pad=0.12", "fc": "white", "ec": "none"})  # fmt: skip
+def limits(lost: pd.DataFrame, weight: float, d_0: float, caption: str) -> Figure | None:
+    """Return what quantisation costs: a map over weights and d_0, and bars over topologies.
+
+    `lost` has topology, weight, d_0, mean, standard_error (quantised minus unquantised accuracy);
+    the map is of the paper's network, the bars of one weight and d_0. None without runs.
+    """
+    if lost.empty:
+        return None
+    figure = Figure(figsize=(11, 4.3))
+    left, right = figure.subplots(1, 2, width_ratios=(3, 2))
+    _map(left, lost[lost["topology"] == "paper"])
+    here = lost[(lost["weight"] == weight) & (lost["d_0"] == d_0)]
+    bars = 100 * here.set_index("topology").loc[list(TOPOLOGIES)][["mean", "standard_error"]]
+    looks = {"color": COLOURS["quantised"], "alpha": 0.85, "capsize": 4}
+    right.bar(bars.index, bars["mean"], yerr=NORMAL * bars["standard_error"], **looks)
+    right.axhline(0, color="black", lw=0.8)
+    right.set(ylabel="points (bars: 95 % interval)")
+    right.set_title(f"Other graphs (weight {weight:g}, d₀ = {d_0:g})")
+    house.caption(figure, caption)
+    return figure
+
+
+def _map(axes, lost: pd.DataFrame) -> None:
+    """Draw the loss over weights and steps in points, what is not TOLERATED in a black frame."""
+    grid = lost.pivot_table(index="weight", columns="d_0", values="mean")[::-1]
+    points = (100 * grid).round(1) + 0.0  # no minus zero
+    looks = {"cmap": "RdBu", "vmin": -40, "vmax": 40, "cbar_kws": {"label": "points"}}
+    sns.heatmap(points, annot=True, fmt=".1f", ax=axes, **looks)
+    axes.set(xlabel="quantisation step d₀", ylabel="edge weight")
+    axes.set_title("Accuracy: quantised − unquantised")
+    for row, column in np.argwhere(grid.to_numpy() < -TOLERATED):
+        frame = mpl.patches.Rectangle((column, row), 1, 1, fill=False, ec="black", lw=2)
+        axes.add_patch(frame)

@@ -20,10 +20,9 @@ import matplotlib as mpl
 import nbformat
 import psutil
 
-from companion import mushrooms as convergence
-from companion import runs
-from companion.convergence import claims as convergence_verdicts  # noqa: F401
-from companion.convergence import figures, rates
+from companion import mushrooms, runs
+from companion.convergence import claims, figures, lesson, tables  # noqa: F401
+from companion.convergence.shards import compute
 from companion.publish import batch
 from companion.runs import fingerprint
 from ldp_core import network
@@ -46,10 +45,10 @@ def cells() -> list[str]:
 def warm_up() -> None:
     """Do once what every attempt would begin with: read the code's fingerprints, find the fonts."""
     mpl.use("agg")
-    for function in (convergence.compute, rates.compute):
+    for function in (mushrooms.compute, compute):
         fingerprint.of(function)
     figures.style()
-    figures.fig1(network.paper()).savefig(os.devnull, format="png")
+    figures.fig1(network.paper(), "").savefig(os.devnull, format="png")
 
 
 def attempt(sources: list[str], folder: Path, shards: float = math.inf) -> int:
