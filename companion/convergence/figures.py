@@ -98,7 +98,7 @@ def fig2(summary: pd.DataFrame, paired: pd.DataFrame, caption: str) -> Figure:
         _band(right, curve.set_index("t") * 100, COLOURS[variant], f"{variant} − unquantised")
     right.axhline(0, color=COLOURS["unquantised"], lw=1)
     least = 100 * claims.threshold("figure-2", "difference")
-    words = f"“comparable”: {least:g} point or more"
+    words = f"{least:g} point: the limit of “comparable”"
     right.axhline(least, color="grey", ls=":", lw=1, label=words)
     right.set(xlabel="iteration t", ylabel="points", title="What differs, run by run")
     right.margins(y=0.3)
