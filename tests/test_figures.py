@@ -44,7 +44,7 @@ def test_bytes_are_deterministic(tmp_path):
     digests = []
     for folder in ("one", "two"):
         figures.save(
-            figures.fig2(SUMMARY, PAIRED, "Data: x."),
+            figures.fig2(SUMMARY, PAIRED, Params(), "Data: x."),
             "fig2",
             tmp_path / folder,
             numbers={"a": 1.0},
@@ -61,8 +61,8 @@ def test_bytes_are_deterministic(tmp_path):
 
 def test_a_saved_figure_is_shown_shrunk_and_another_drawn(tmp_path):
     saved, other = (
-        figures.fig2(SUMMARY, PAIRED, "Data: x."),
-        figures.fig2(SUMMARY, PAIRED, "Data: x."),
+        figures.fig2(SUMMARY, PAIRED, Params(), "Data: x."),
+        figures.fig2(SUMMARY, PAIRED, Params(), "Data: x."),
     )
     figures.save(saved, "fig2", tmp_path, numbers={}, **RECORD)
     shrunk, drawn = (
@@ -81,7 +81,7 @@ def test_a_saved_figure_is_shown_shrunk_and_another_drawn(tmp_path):
 
 def test_a_figure_that_is_changed_after_it_was_saved_or_shown_is_drawn_again(tmp_path):
     figures.style()
-    figure = figures.fig2(SUMMARY, PAIRED, "Data: x.")
+    figure = figures.fig2(SUMMARY, PAIRED, Params(), "Data: x.")
     figures.save(figure, "fig2", tmp_path / "first", numbers={}, **RECORD)
     before = house.picture(figure)
     figure.axes[0].set_ylabel("a\nlonger\nlabel")
@@ -90,7 +90,7 @@ def test_a_figure_that_is_changed_after_it_was_saved_or_shown_is_drawn_again(tmp
     left = figure.axes[0].yaxis.get_label().get_window_extent().x0
     assert left >= 0  # it was given its place anew
     figures.save(figure, "fig2", tmp_path / "second", numbers={}, **RECORD)
-    fresh = figures.fig2(SUMMARY, PAIRED, "Data: x.")
+    fresh = figures.fig2(SUMMARY, PAIRED, Params(), "Data: x.")
     fresh.axes[0].set_ylabel("a\nlonger\nlabel")
     figures.save(fresh, "fig2", tmp_path / "third", numbers={}, **RECORD)
     assert (tmp_path / "second" / "fig2.png").read_bytes() == (
@@ -168,8 +168,8 @@ def test_fig1s_arrows_touch_the_circles_of_their_agents():
 
 def test_fig2_says_what_the_band_is_and_what_the_data_are():
     params, data = Params(runs=10), mushrooms.load(quiet=True)
-    caption = tables.fig2_caption(params, figures.source("smoke", data))
-    shown = " ".join(texts(figures.fig2(SUMMARY, PAIRED, caption)).split())
+    source = figures.source("smoke", data)
+    shown = " ".join(texts(figures.fig2(SUMMARY, PAIRED, params, source)).split())
     assert "5 % to 95 % of the runs" in shown and "mean of 10 runs" in shown
     assert "Profile smoke. Data: Mushrooms (UCI)." in shown
 
@@ -177,8 +177,8 @@ def test_fig2_says_what_the_band_is_and_what_the_data_are():
 def test_a_part_that_is_left_out_has_a_sentence_and_no_figure():
     nothing = pd.DataFrame()
     slopes, lost = tables.slopes(nothing), tables.lost(nothing)
-    assert figures.rates(nothing, slopes, {}, nothing, "") is None
-    assert figures.limits(lost, 0.2, 2.0, "") is None
+    assert figures.rates(nothing, slopes, nothing, Params(), "") is None
+    assert figures.limits(lost, Params(), "") is None
     figures.save(None, "fig2_rates", "nowhere", numbers={}, **RECORD)
     words = tables.rate_words(slopes).data, tables.limit_words(lost).data
     assert ["0`." in sentence for sentence in words] == [True, True]

@@ -12,7 +12,7 @@ from matplotlib.ticker import PercentFormatter
 
 from companion import claims, house, mushrooms
 from companion.convergence.params import TOPOLOGIES, Params
-from companion.convergence.tables import FITTED, TOLERATED
+from companion.convergence.tables import FITTED, TOLERATED, claimed_slopes
 from companion.house import COLOURS, explore, save, source, style  # noqa: F401 (figures' dress)
 from companion.intervals import NORMAL
 from ldp_core import quantizer
@@ -53,7 +53,7 @@ def quantiser(step: float = 1.0, points: int = 401) -> Figure:
     return figure
 
 
-def fig1(network: Network, caption: str) -> Figure:
+def fig1(network: Network, words: str) -> Figure:
     """Return Fig. 1: the graphs of R (red, carries theta) and C (black, carries psi), weights."""
     angles = np.pi / 2 - 2 * np.pi * np.arange(network.agents) / network.agents
     places = np.stack([np.cos(angles), np.sin(angles)], axis=1)
@@ -70,7 +70,7 @@ def fig1(network: Network, caption: str) -> Figure:
     axes.plot([], [], color=C_COLOUR, label="C: who pushes Q(ψ) to whom")
     axes.legend(loc="upper left", bbox_to_anchor=(-0.02, 1.02), fontsize="small")
     axes.axis("off")
-    house.caption(figure, f"{caption} No data: the edges and weights are our choice.")
+    house.caption(figure, f"{words} No data: the edges and weights are our choice.")
     return figure
 
 
@@ -86,7 +86,7 @@ def _arrow(axes, start, end, bend: float, colour: str, label: str) -> None:
     axes.text(*place, label, color=colour, bbox=behind, **centred)
 
 
-def fig2(summary: pd.DataFrame, paired: pd.DataFrame, caption: str) -> Figure:
+def fig2(summary: pd.DataFrame, paired: pd.DataFrame, params: Params, words: str) -> Figure:
     """Return Fig. 2: accuracy over time of every variant, and what differs from the twin.
 
     `summary` has variant, t, mean, low, high, runs; `paired` variant, t, mean, low, high.
@@ -98,22 +98,24 @@ def fig2(summary: pd.DataFrame, paired: pd.DataFrame, caption: str) -> Figure:
         _band(right, curve.set_index("t") * 100, COLOURS[variant], f"{variant} − unquantised")
     right.axhline(0, color=COLOURS["unquantised"], lw=1)
     least = 100 * claims.threshold("figure-2", "difference")
-    words = f"{least:g} point: the limit of “comparable”"
-    right.axhline(least, color="grey", ls=":", lw=1, label=words)
+    limit = f"{least:g} point: the limit of “comparable”"
+    right.axhline(least, color="grey", ls=":", lw=1, label=limit)
     right.set(xlabel="iteration t", ylabel="points", title="What differs, run by run")
     right.margins(y=0.3)
     right.legend(fontsize="small", loc="upper right")
-    house.caption(figure, caption)
+    tested = f"each agent is tested on its own {params.test} held-out mushrooms"
+    bands = "Bands: 5 % to 95 % of the runs (left), the mean's 95 % interval (right)"
+    house.caption(figure, f"{words} Network weights {params.weight:g}; {tested}. {bands}.")
     return figure
 
 
-def short_runs(params: Params, data, caption: str, *, d_0: float, varsigma: float) -> Figure:
+def short_runs(params: Params, data, words: str, *, d_0: float, varsigma: float) -> Figure:
     """Return the accuracy of a few short runs, on axes that hold still while a slider moves."""
     figure = Figure(figsize=(7.2, 3.8))
     axes = figure.subplots()
     _accuracy(axes, mushrooms.quick(params, data, d_0=d_0, varsigma=varsigma))
     axes.set_ylim(0.45, 1.0)
-    house.caption(figure, f"{caption} Bands: 5 % to 95 % of the runs.")
+    house.caption(figure, f"{words} Bands: 5 % to 95 % of the runs.")
     return figure
 
 
@@ -135,11 +137,7 @@ def _band(axes, curve: pd.DataFrame, colour: str, label: str) -> None:
 
 
 def rates(
-    series: pd.DataFrame,
-    slopes: pd.DataFrame,
-    claimed: dict[str, float],
-    plain: pd.DataFrame,
-    caption: str,
+    series: pd.DataFrame, slopes: pd.DataFrame, plain: pd.DataFrame, params: Params, words: str
 ) -> Figure | None:
     """Return four log-log panels, one a measure, with the claimed slopes; None without runs.
 
@@ -150,7 +148,7 @@ def rates(
     if series.empty:
         return None
     figure = Figure(figsize=(13.5, 7.6))
-    colours = _step_colours(series["d_0"])
+    colours, claimed = _step_colours(series["d_0"]), claimed_slopes(params.nu)
     for axes, (name, title) in zip(figure.subplots(2, 2).flat, MEASURE_TITLES.items(), strict=True):
         for fitted in slopes[slopes["measure"] == name].itertuples():
             chosen = (series["variant"] == fitted.variant) & (series["d_0"] == fitted.d_0)
@@ -162,7 +160,9 @@ def rates(
             _slope_guide(axes, series, name, claimed[name])
         axes.set(xscale="log", yscale="log", xlabel="iteration t", title=title)
         axes.legend(fontsize="x-small", loc="upper left", bbox_to_anchor=(1.0, 1.0))
-    house.caption(figure, caption)
+    bands = f"medians of {params.rate_runs} runs, bands: 5 % to 95 % of them"
+    fitted = "Slopes fitted over the last 1.5 decades"
+    house.caption(figure, f"{words} L2-regularised loss; {bands}. {fitted}.")
     return figure
 
 
@@ -194,17 +194,18 @@ def _slope_guide(axes, table: pd.DataFrame, name: str, slope: float) -> None:
     axes.plot(t, 2.5 * top * (t / t[0]) ** slope, **looks)
 
 
-def limits(lost: pd.DataFrame, weight: float, d_0: float, caption: str) -> Figure | None:
+def limits(lost: pd.DataFrame, params: Params, words: str) -> Figure | None:
     """Return what quantisation costs: a map over weights and d_0, and bars over topologies.
 
     `lost` has topology, weight, d_0, mean, standard_error (quantised minus unquantised accuracy);
-    the map is of the paper's network, the bars of one weight and d_0. None without runs.
+    the map is of the paper's network, the bars of the own weight and d_0. None without runs.
     """
     if lost.empty:
         return None
     figure = Figure(figsize=(11, 4.3))
     left, right = figure.subplots(1, 2, width_ratios=(3, 2))
     _map(left, lost[lost["topology"] == "paper"])
+    weight, d_0, length = params.weight, params.d_0, params.sweep_iterations
     here = lost[(lost["weight"] == weight) & (lost["d_0"] == d_0)]
     bars = 100 * here.set_index("topology").loc[list(TOPOLOGIES)][["mean", "standard_error"]]
     looks = {"color": COLOURS["quantised"], "alpha": 0.85, "capsize": 4}
@@ -212,7 +213,10 @@ def limits(lost: pd.DataFrame, weight: float, d_0: float, caption: str) -> Figur
     right.axhline(0, color="black", lw=0.8)
     right.set(ylabel="points (bars: 95 % interval)")
     right.set_title(f"Other graphs (weight {weight:g}, d₀ = {d_0:g})")
-    house.caption(figure, caption)
+    paired = (
+        f"{params.sweep_runs} paired runs at every point: their mean, bars with its 95 % interval"
+    )
+    house.caption(figure, f"{words} Accuracy after {length} iterations, {paired}.")
     return figure
 
 

@@ -68,26 +68,6 @@ def rate_numbers(slopes: Table, best: Optimum, margin: float) -> dict:
     return {"slopes": of_paper(slopes).to_dict("list"), **ours, **known}
 
 
-def fig2_caption(params: Params, source: str) -> str:
-    """Return the caption of Fig. 2."""
-    tested = f"each agent is tested on its own {params.test} held-out mushrooms"
-    bands = "Bands: 5 % to 95 % of the runs (left), the mean's 95 % interval (right)"
-    return f"{source} Network weights {params.weight:g}; {tested}. {bands}."
-
-
-def rates_caption(params: Params, source: str) -> str:
-    """Return the caption of the rates."""
-    bands = f"medians of {params.rate_runs} runs, bands: 5 % to 95 % of them"
-    return f"{source} L2-regularised loss; {bands}. Slopes fitted over the last 1.5 decades."
-
-
-def limits_caption(params: Params, source: str) -> str:
-    """Return the caption of the map of limits."""
-    length, runs = params.sweep_iterations, params.sweep_runs
-    paired = f"{runs} paired runs at every point: their mean, bars with its 95 % interval"
-    return f"{source} Accuracy after {length} iterations, {paired}."
-
-
 def accuracy_words(shown: Table, paired: Table) -> Markdown:
     """Return what Fig. 2 says in numbers."""
     last = shown[shown["t"] == shown["t"].max()].set_index("variant")
