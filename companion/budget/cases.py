@@ -1,86 +1,38 @@
-"""Notebook 2: chosen modifications measured in every way, from the paper's sum down to what an attacker proves.
+"""Chosen modifications measured in every way, from the paper's sum down to what is proven.
 
 For one run, agent and modification, what was received held fixed, and every number of iterations,
 
-    paper (sum of |y - y'| / d)  >=  sum of total variations  >=  product  >=  exact total variation  >=  audited lower bound.
+    paper (sum of |y - y'| / d)  >=  sum of total variations  >=  product
+                                 >=  exact total variation  >=  audited lower bound.
 
-`compute` measures them; the functions below ask it about arrival times, worst modifications, the sandwich and the frontier.
+`compute` measures them; the functions below ask it about arrival times, worst modifications, the
+sandwich and the frontier.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from pydantic import Field
 
-from companion import mushrooms as convergence
+from companion import mushrooms as learning
 from companion import runs
-from companion.budget import shards as budget
-from companion.budget.shards import Scene, Setting
+from companion.budget import shards
+from companion.budget.params import NORMALISATIONS, Params, Setting
+from companion.budget.shards import Scene
 from companion.data import mushrooms
-from companion.mushrooms import problem
-from companion.params import Count, Horizon, Normalise, ParameterError, Positive
 from ldp_core import audit, quantizer
 from ldp_core.accountant import exact, monte_carlo, trajectory, worst
-from ldp_core.accountant.certificate import HORIZON
 from ldp_core.randomness import Purpose, generator
 
 MEASURES = ("paper", "sum", "product", "lower", "exact", "upper")
-NORMALISATIONS: tuple[Normalise, ...] = ("none", "l2", "l1")
 RESOLUTION = 1 / 16  # of the exact total variation: its two bounds are then about 0.001 apart
-LARGE, DRAWS = 1 - 1e-6, 2000  # below this product, the exact total variation is estimated from so many draws
-CANDIDATES = 2**32  # where the candidates for the worst modification are drawn, beyond all random ones
-SCREENING = 10  # iterations after arrival by which the search for the worst modification compares all candidates
+LARGE, DRAWS = 1 - 1e-6, 2000  # below this product, the exact one is estimated from so many draws
+CANDIDATES = 2**32  # where candidates for the worst modification are drawn, beyond random ones
+SCREENING = 10  # iterations after arrival by which the search compares all candidates
 CONFIDENCE = 0.999  # of each audit and of each estimate: ten of them hold together with 99 %
-
-
-class Params(Setting):
-    """Which cases are measured, and how often; the `target` that bounds are asked for, and their `horizon`."""
-
-    case_runs: Count = 2
-    case_d_0: Annotated[tuple[Positive, ...], Field(min_length=1)] = (2.0, 8.0)
-    arrivals: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)] = (0, 3, 10, 30, 100)
-    worst_runs: Count = 1
-    worst_rows: Count = 1000
-    worst_arrivals: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)] = (0, 10, 100)
-    audit_samples: Annotated[int, Field(ge=100)] = 10_000
-    audit_coordinates: Annotated[int, Field(ge=1)] = 1000
-    frontier_d_0: Annotated[tuple[Positive, ...], Field(min_length=1)] = (0.5, 2.0, 8.0, 32.0, 128.0)
-    frontier_weights: Annotated[tuple[Positive, ...], Field(min_length=1)] = (0.05, 0.2)
-    frontier_runs: Count = 2
-    accuracy_runs: Annotated[int, Field(ge=2)] = 20
-    target: Annotated[float, Field(gt=0, lt=1)] = 0.5
-    horizon: Horizon = HORIZON
-
-    def memory(self) -> tuple[str, int]:
-        """Return the larger of the messages of a run and the transcripts that an audit learns from."""
-        what = f"audit_samples = {self.audit_samples} with audit_coordinates = {self.audit_coordinates}"
-        seen = min(self.audit_coordinates, 2 * self.iterations * problem(self.normalise)[1].dim)
-        learnt = int(2 * (audit.FIT + audit.SELECT) * self.audit_samples * seen)
-        return max(super().memory(), (what, learnt), key=lambda pair: pair[1])
-
-    def check(self, rows: int) -> None:
-        """Raise when one of the cases makes no sense, before anything is computed."""
-        for name in ("arrivals", "worst_arrivals"):
-            for k in getattr(self, name):
-                if k >= self.iterations - 1:
-                    raise ParameterError(
-                        f"{name} holds {k}, which must be below {self.iterations - 1}: a data point that arrives at k first "
-                        f"moves the message of k + 1, and the last message is that of iterations - 1"
-                    )
-        for point in [self.at(d_0=d_0) for d_0 in self.case_d_0] + self.frontier_points():
-            point.check(rows)
-
-    def frontier_points(self) -> list[Setting]:
-        """Return the settings of the frontier: every normalisation, weight and step."""
-        return [
-            self.at(normalise=normalise, weight=weight, d_0=d_0)
-            for normalise in NORMALISATIONS
-            for weight in self.frontier_weights
-            for d_0 in self.frontier_d_0
-        ]
+KEYS = ["normalise", "weight", "d_0"]
 
 
 def compute(
@@ -93,37 +45,46 @@ def compute(
     audit_samples: int = 0,
     audit_coordinates: int = 0,
 ) -> dict[str, np.ndarray]:
-    """Return the MEASURES of one modification of every run and agent, `[runs, agents]` each, and when it arrived (`k`).
+    """Return the MEASURES of one modification, `[runs, agents]` each, and when it arrived (`k`).
 
-    `agent [runs]` is the one that gives away most. The modification is a random one, or with `rows` > 0 the worst one found
-    among so many mushrooms for each sample of the data point; it arrives at k, or at a random time when k is None. With
-    `audit_samples` > 0 that agent is audited: `audit [runs]`, else NaN; its bounds are then certain.
+    `agent [runs]` is the one that gives away most. The modification is a random one, or with `rows`
+    > 0 the worst one found among so many mushrooms for each sample of the data point; it arrives at
+    k, or at a random time when k is None. With `audit_samples` > 0 that agent is audited: `audit
+    [runs]`, else NaN; its bounds are then certain.
     """
     setting = Setting(**params)
-    scene = budget.record(setting, data, range(first_run, first_run + count))
-    agents = scene.algorithm.network.agents
-    found = {name: np.empty((count, agents)) for name in MEASURES} | {"audit": np.full(count, np.nan)}
-    found |= {"k": np.empty((count, agents), dtype=np.int64), "agent": np.empty(count, dtype=np.int64)}
+    scene = shards.record(setting, data, range(first_run, first_run + count))
+    shape = count, scene.algorithm.network.agents
+    found = {name: np.empty(shape) for name in MEASURES} | {"audit": np.full(count, np.nan)}
+    found |= {"k": np.empty(shape, dtype=np.int64), "agent": np.empty(count, dtype=np.int64)}
     for run in range(count):
         states = []
-        for agent in range(agents):
-            found["k"][run, agent], point = _modification(scene, setting.seed, run, agent, k, rows)
-            states.append(_states(scene, run, agent, int(found["k"][run, agent]), point))
-            for name, value in measures(*states[agent], setting.seed).items():
-                found[name][run, agent] = value
+        for agent in range(shape[1]):
+            k_found, point = _modification(scene, setting.seed, run, agent, k, rows)
+            found["k"][run, agent] = k_found
+            states.append(_states(scene, run, agent, k_found, point))
+            _note(found, run, agent, measures(*states[agent], setting.seed))
         most = found["agent"][run] = int(np.argmax(found["exact"][run]))
         if audit_samples:
-            for name, value in measures(*states[most], setting.seed, certain=True).items():
-                found[name][run, most] = value
-            found["audit"][run] = audited(*states[most], audit_samples, audit_coordinates, setting.seed)
+            _note(found, run, most, measures(*states[most], setting.seed, certain=True))
+            sizes = audit_samples, audit_coordinates
+            found["audit"][run] = audited(*states[most], *sizes, setting.seed)
     return found
 
 
-def measures(y: np.ndarray, other: np.ndarray, step: np.ndarray, seed: int, certain: bool = False) -> dict[str, float]:
-    """Return the MEASURES of one transcript: states y and other, steps, one entry per coin; lower <= exact <= upper.
+def _note(found: dict, run: int, agent: int, measured: dict[str, float]) -> None:
+    for name, value in measured.items():
+        found[name][run, agent] = value
 
-    The bounds are certain, or, where `certain` is not asked for and that would be slow, hold with CONFIDENCE: Fourier series
-    need many nodes where the variation comes from rare events, as it does when little is given away.
+
+def measures(
+    y: np.ndarray, other: np.ndarray, step: np.ndarray, seed: int, certain: bool = False
+) -> dict[str, float]:
+    """Return the MEASURES of one transcript, one entry per coin; lower <= exact <= upper.
+
+    The bounds are certain, or, where `certain` is not asked for and that would be slow, hold with
+    CONFIDENCE: Fourier series need many nodes where the variation comes from rare events, as it
+    does when little is given away.
     """
     variation = quantizer.total_variation(y, other, step)
     with np.errstate(divide="ignore"):
@@ -135,31 +96,34 @@ def measures(y: np.ndarray, other: np.ndarray, step: np.ndarray, seed: int, cert
         drawn = monte_carlo.MonteCarlo(1, DRAWS, seed, CONFIDENCE)
         drawn.add(y[None], other[None], step[None])
         lower, middle, upper = (float(bound[0]) for bound in drawn.delta()[:3])
-    paper = float((np.abs(y - other) / step).sum())
-    return {"paper": paper, "sum": float(variation.sum()), "product": product, "lower": lower, "exact": middle, "upper": upper}
+    paper = float(trajectory.message_delta(y, other, step))
+    sums = paper, float(variation.sum()), product
+    return dict(zip(MEASURES, (*sums, lower, middle, upper), strict=True))
 
 
-def audited(y: np.ndarray, other: np.ndarray, step: np.ndarray, samples: int, coordinates: int, seed: int) -> float:
-    """Return what the best informed attacker proves from `samples` transcripts, looking at the most telling coordinates only.
+def audited(
+    y: np.ndarray, other: np.ndarray, step: np.ndarray, samples: int, coordinates: int, seed: int
+) -> float:
+    """Return what the best informed attacker proves from the coordinates that tell most.
 
-    A part of a transcript tells no more than the whole, so the bound is one for the whole transcript too.
+    A part of a transcript tells no more than the whole, so the bound is one for the whole too.
     """
     most = np.argsort(-telling(y, other, step), kind="stable")[:coordinates]
     y, other, step = y[most], other[most], step[most]
     attacker = {"likelihood ratio": audit.likelihood_ratio(y, other, step)}
-    mechanism = audit.sender(y, other, step)
-    return audit.audit(mechanism, samples, seed=seed, confidence=CONFIDENCE, distinguishers=attacker).lower
+    options = {"seed": seed, "confidence": CONFIDENCE, "distinguishers": attacker}
+    return audit.audit(audit.sender(y, other, step), samples, **options).lower
 
 
 def telling(y: np.ndarray, other: np.ndarray, step: np.ndarray) -> np.ndarray:
-    """Return one minus the affinity (sum over levels of sqrt(P P')) of each coordinate: how much it tells."""
+    """Return one minus the affinity (sum over levels of sqrt(P P')) of each coordinate."""
     level, up = quantizer.pmf(y, step)
-    theirs = quantizer.probability(level, other, step), quantizer.probability(level + 1, other, step)
-    return 1.0 - np.sqrt((1.0 - up) * theirs[0]) - np.sqrt(up * theirs[1])
+    down, above = (quantizer.probability(level + one, other, step) for one in (0, 1))
+    return 1.0 - np.sqrt((1.0 - up) * down) - np.sqrt(up * above)
 
 
 def arrivals(params: Params, data: mushrooms.Mushrooms) -> pd.DataFrame:
-    """Return random modifications by when the data point arrives, by normalisation and by d_0: columns of `_run`."""
+    """Return random modifications by arrival, normalisation and d_0: columns of `_run`."""
     cases = [
         _Case(params.at(normalise=normalise, d_0=d_0), k, params.case_runs)
         for normalise in NORMALISATIONS
@@ -170,7 +134,7 @@ def arrivals(params: Params, data: mushrooms.Mushrooms) -> pd.DataFrame:
 
 
 def worst_found(params: Params, data: mushrooms.Mushrooms) -> pd.DataFrame:
-    """Return the worst modification found beside a random one, at the same times of the same runs: columns of `_run`."""
+    """Return the worst modification found beside a random one of the same runs and times."""
     cases = [
         _Case(params.at(normalise=normalise), k, params.worst_runs, rows)
         for normalise in NORMALISATIONS
@@ -181,9 +145,10 @@ def worst_found(params: Params, data: mushrooms.Mushrooms) -> pd.DataFrame:
 
 
 def sandwich(params: Params, data: mushrooms.Mushrooms) -> pd.DataFrame:
-    """Return all measures and the audit of one modification a case, for the agent that gives away most: columns of `_run`."""
+    """Return all measures and the audit of one modification a case, for the agent that tells most."""
+    sizes = params.audit_samples, params.audit_coordinates
     cases = [
-        _Case(params.at(normalise=normalise), k, 1, 0, params.audit_samples, params.audit_coordinates)
+        _Case(params.at(normalise=normalise), k, 1, 0, *sizes)
         for normalise in NORMALISATIONS
         for k in params.worst_arrivals
     ]
@@ -191,38 +156,39 @@ def sandwich(params: Params, data: mushrooms.Mushrooms) -> pd.DataFrame:
 
 
 def frontier(params: Params, data: mushrooms.Mushrooms) -> pd.DataFrame:
-    """Return what each setting gives away and how well it learns: normalise, weight, d_0, arrival, exact, paper, accuracy.
+    """Return what each setting gives away and how well it learns: KEYS, arrival, exact, accuracy.
 
-    `exact` and `paper` are medians over runs of the largest of all agents, for a random modification that arrives at a random
-    time ("uniform") or as the first one ("first"). `accuracy` is the mean of `accuracy_runs` runs on held-out mushrooms after
-    as many iterations, `standard_error` its standard error.
+    `exact` and `paper` are medians over runs of the largest of all agents, for a random
+    modification that arrives at a random time ("uniform") or as the first one ("first").
     """
     points = params.frontier_points()
-    spent = _run([_Case(point, k, params.frontier_runs) for point in points for k in (None, 0)], data, "frontier")
+    cases = [_Case(point, k, params.frontier_runs) for point in points for k in (None, 0)]
+    spent = _run(cases, data, "frontier")
     spent["arrival"] = np.where(spent["asked_k"].isna(), "uniform", "first")
-    keys = ["normalise", "weight", "d_0"]
-    table = spent.groupby([*keys, "arrival"])[["exact", "paper"]].median().reset_index()
-    return table.merge(accuracies(params, data, points), on=keys)
+    table = spent.groupby([*KEYS, "arrival"])[["exact", "paper"]].median().reset_index()
+    return table.merge(accuracies(params, data, points), on=KEYS)
 
 
 def accuracies(
-    params: Params, data: mushrooms.Mushrooms, points: list[Setting], variant: convergence.Variant = "quantised"
+    params: Params,
+    data: mushrooms.Mushrooms,
+    points: list[Setting],
+    variant: learning.Variant = "quantised",
 ) -> pd.DataFrame:
-    """Return the final accuracy of every setting: normalise, weight, d_0, accuracy (mean over runs), standard_error."""
+    """Return the final accuracy of every setting: KEYS, accuracy (mean of runs), standard_error."""
     pieces, labels = [], []
     for point in points:
-        settings = convergence.Params(**point.model_dump(), runs=params.accuracy_runs, evaluate_every=point.iterations)
-        own = convergence.shards(settings, data, [variant])
+        sizes = {"runs": params.accuracy_runs, "evaluate_every": point.iterations}
+        own = learning.shards(point.into(learning.Params, **sizes), data, [variant])
         pieces += own
-        labels += [(point.normalise, point.weight, point.d_0)] * len(own)
-    results = runs.run(convergence.compute, pieces, description=f"accuracies, {variant}")
+        labels += [[getattr(point, key) for key in KEYS]] * len(own)
+    results = runs.run(learning.compute, pieces, description=f"accuracies, {variant}")
     rows = [
         (*label, accuracy)
         for label, result in zip(labels, results, strict=True)
         for accuracy in result["accuracy"][-1].mean(axis=1)
     ]
-    table = pd.DataFrame(rows, columns=["normalise", "weight", "d_0", "accuracy"])
-    grouped = table.groupby(["normalise", "weight", "d_0"])["accuracy"]
+    grouped = pd.DataFrame(rows, columns=[*KEYS, "accuracy"]).groupby(KEYS)["accuracy"]
     return grouped.agg(accuracy="mean", standard_error="sem").reset_index()
 
 
@@ -234,34 +200,55 @@ class _Case(NamedTuple):
     audit_samples: int = 0
     audit_coordinates: int = 0
 
+    def label(self) -> dict:
+        """Return KEYS, kind (random or worst) and asked_k of a case."""
+        named = {"kind": "worst" if self.rows else "random"}
+        asked = {"asked_k": np.nan if self.k is None else self.k}
+        return self.setting.model_dump(include=set(KEYS)) | named | asked
 
-def _run(cases: list[_Case], data: mushrooms.Mushrooms, description: str, *, one_agent: bool = False) -> pd.DataFrame:
-    """Return one row per case and run: normalise, weight, d_0, kind (random or worst), asked_k, run, the measures, audit.
+    def shard(self, data: mushrooms.Mushrooms, run: int) -> dict:
+        """Return the arguments of `compute` for one run."""
+        named = {"params": self.setting.model_dump(), "data": data.provenance.sha256}
+        asked = {
+            name: getattr(self, name) for name in self._fields if name not in ("setting", "runs")
+        }
+        return {**named, **asked, "first_run": run, "count": 1}
 
-    Each measure is the largest of all agents, or, with `one_agent`, that of the agent whose exact total variation is largest.
+
+def _run(
+    cases: list[_Case], data: mushrooms.Mushrooms, description: str, *, one_agent: bool = False
+) -> pd.DataFrame:
+    """Return one row per case and run: its label, the run, the measures, and the audit.
+
+    Each measure is the largest of all agents, or, with `one_agent`, that of the agent whose exact
+    total variation is largest.
     """
-    pieces, labels = [], []
-    for case in cases:
-        named = case.setting.model_dump(include={"normalise", "weight", "d_0"})
-        named |= {"kind": "worst" if case.rows else "random", "asked_k": np.nan if case.k is None else case.k}
-        common = {"params": case.setting.model_dump(), "data": data.provenance.sha256, "k": case.k, "rows": case.rows}
-        common |= {"audit_samples": case.audit_samples, "audit_coordinates": case.audit_coordinates}
-        for number in range(case.runs):
-            pieces.append({**common, "first_run": number, "count": 1})
-            labels.append({**named, "run": number})
+    both = [(case, run) for case in cases for run in range(case.runs)]
+    pieces = [case.shard(data, run) for case, run in both]
     results = runs.run(compute, pieces, description=description)
-    return pd.DataFrame([label | _largest(result, one_agent) for label, result in zip(labels, results, strict=True)])
+    rows = [
+        {**case.label(), "run": run, **_largest(result, one_agent)}
+        for (case, run), result in zip(both, results, strict=True)
+    ]
+    return pd.DataFrame(rows)
 
 
 def _largest(result: dict[str, np.ndarray], one_agent: bool) -> dict[str, float]:
     most = int(result["agent"][0])
-    row = {name: float(result[name][0, most] if one_agent else result[name][0].max()) for name in MEASURES}
-    return row | {"k": int(result["k"][0, most]), "agent": most, "audit": float(result["audit"][0])}
+    row = {name: result[name][0, most] if one_agent else result[name][0].max() for name in MEASURES}
+    found = {name: float(value) for name, value in row.items()}
+    return found | {
+        "k": int(result["k"][0, most]),
+        "agent": most,
+        "audit": float(result["audit"][0]),
+    }
 
 
-def _modification(scene: Scene, seed: int, run: int, agent: int, k: int | None, rows: int) -> tuple[int, np.ndarray]:
-    """Return (k, point): modification number 0 of this run and agent, moved to k if given, or the worst of `rows` there."""
-    drawn, point = budget.modifications(scene, seed, run, agent, 1)
+def _modification(
+    scene: Scene, seed: int, run: int, agent: int, k: int | None, rows: int
+) -> tuple[int, np.ndarray]:
+    """Return (k, point): modification 0 of this run and agent, or the worst of `rows` there."""
+    drawn, point = shards.modifications(scene, seed, run, agent, 1)
     arrives = int(drawn[0]) if k is None else k
     if not rows:
         return arrives, point[0]
@@ -282,15 +269,15 @@ def _modification(scene: Scene, seed: int, run: int, agent: int, k: int | None, 
     return arrives, found.point[found.worst("paper")]
 
 
-def _states(scene: Scene, run: int, agent: int, k: int, point: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return (y, other, step), one entry per coin from time k on: the states as they are, and with one data point replaced."""
+def _states(scene: Scene, run: int, agent: int, k: int, point: np.ndarray) -> tuple:
+    """Return (y, other, step), one entry per coin from k on: as it is, and with a point replaced."""
     history, got = scene.history[run, agent], scene.received(run, agent)
     own = scene.unmodified(run, agent)
     oracle = scene.problem(worst.adjacent(history, [k], point[None]))
     changed = trajectory.replay(scene.algorithm, agent, got, oracle, *own[k][1:], k)
-    y, other, steps = [], [], []
-    for (t, theta, psi), (_, own_theta, own_psi) in zip(changed, own[k:], strict=True):
-        y.append(np.concatenate([own_theta[0], own_psi[0]]))
-        other.append(np.concatenate([theta[0], psi[0]]))
-        steps.append(np.full(len(y[-1]), scene.algorithm.schedules.step(t)[agent]))
-    return np.concatenate(y), np.concatenate(other), np.concatenate(steps)
+    y, other = (
+        np.concatenate([np.hstack(state)[0] for _, *state in states])
+        for states in (own[k:], changed)
+    )
+    steps = scene.algorithm.schedules.step(np.arange(k, len(own)))[:, agent]
+    return y, other, np.repeat(steps, 2 * scene.features.dim)

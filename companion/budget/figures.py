@@ -1,6 +1,8 @@
-"""Figures of notebook 2: one coordinate, Fig. 3, arrival times, the sandwich, the bounds, the tail, the frontier, bits."""
+"""Figures of notebook 2. `source` begins each caption: the profile and the data."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import matplotlib as mpl
 import numpy as np
@@ -8,14 +10,26 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from companion import house
-from companion.budget.promise_figures import ladder, promise  # noqa: F401
-from companion.house import COLOURS, explore, save, style  # noqa: F401 (a notebook's figures and their dress)
+from companion import mushrooms as learning
+from companion.budget import tables
+from companion.budget.cases import CONFIDENCE
+from companion.budget.params import Params
+from companion.budget.promise_figures import promise, vow  # noqa: F401 (the closing section's)
+from companion.budget.tables import FLOAT_BITS
+from companion.data.mushrooms import Mushrooms
+from companion.house import COLOURS, explore, save, style  # noqa: F401 (a notebook's figures)
 from ldp_core import quantizer
 from ldp_core.accountant import meaning
 
+Table = pd.DataFrame
 STEP_COLOURS = ("#FD8D3C", "#D94701", "#7F2704", "#3B0F00")  # larger d_0, darker
-ROW_COLOURS = {"none": "#CC79A7", "l2": "#009E73", "l1": "#56B4E9"}  # feature rows: as they are, L2 norm one, L1 norm one
+WEIGHT_COLOURS = (*(COLOURS[name] for name in ("quantised", "unquantised", "D-PSGD")), "#CC79A7")
+ROW_COLOURS = {"none": "#CC79A7", "l2": "#009E73", "l1": "#56B4E9"}  # of feature rows
 ROW_NAMES = {"none": "rows as they are", "l2": "rows of L2 norm 1", "l1": "rows of L1 norm 1"}
+ARRIVAL_TITLES = {
+    "uniform": "a data point of the whole run, at random",
+    "first": "the first data point (k = 0)",
+}
 MEASURE_STYLES = {
     "paper": ("paper's sum  Σ|y − y′|/d", "v", "#7F2704"),
     "sum": ("sum of total variations", "s", "#D94701"),
@@ -33,24 +47,35 @@ BOUND_NAMES = {
     "worst exact": "worst modification found (exact)",
     "random exact": "random first data point (exact)",
 }
-VACUOUS = "#BBBBBB"
+FRONTIER_MARKS = {
+    "uniform": ("o", "random data point, exact"),
+    "first": ("s", "first data point, exact"),
+    "certified": ("X", "certified, any data"),
+}
+VACUOUS, LIGHT = "#BBBBBB", "#EEEEEE"
 
 
-def one_message(y: float, other: float, step: float, deltas: tuple[float, ...] = (0.1, 0.5, 0.9)) -> Figure:
-    """Return what one coordinate sends under two inputs, its total variation, and what a delta allows an attacker."""
+def one_message(y: float, other: float, step: float) -> Figure:
+    """Return what one coordinate sends under two inputs, and what a delta allows an attacker."""
     figure = Figure(figsize=(10, 3.6))
     left, right = figure.subplots(1, 2)
     levels = np.arange(np.floor(min(y, other) / step), np.floor(max(y, other) / step) + 2)
-    variation = float(quantizer.total_variation(y, other, step))
-    for value, shift, colour, label in ((y, -0.12, COLOURS["unquantised"], "y"), (other, 0.12, COLOURS["quantised"], "y′")):
-        chance = quantizer.probability(levels, value, step)
-        left.bar(levels + shift, chance, width=0.22, color=colour, label=f"input {label} = {value / step:g} d")
+    for value, shift, name, label in (
+        (y, -0.12, "unquantised", "y"),
+        (other, 0.12, "quantised", "y′"),
+    ):
+        chance, colour = quantizer.probability(levels, value, step), COLOURS[name]
+        label = f"input {label} = {value / step:g} d"
+        left.bar(levels + shift, chance, width=0.22, color=colour, label=label)
         left.plot([value / step] * 2, [-0.1, -0.03], color=colour, lw=2.5, clip_on=False)
-    left.set(xlabel="level sent (in steps d)", ylabel="probability", xticks=levels, ylim=(-0.1, 1.05))
+    variation = float(quantizer.total_variation(y, other, step))
+    left.set(
+        xlabel="level sent (in steps d)", ylabel="probability", xticks=levels, ylim=(-0.1, 1.05)
+    )
     left.set_title(f"Two inputs, one message: total variation {variation:.2f}")
     left.legend(fontsize="small", loc="upper right")
     alpha = np.linspace(0, 1, 201)
-    for delta, colour in zip(deltas, STEP_COLOURS, strict=False):
+    for delta, colour in zip((0.1, 0.5, 0.9), STEP_COLOURS, strict=False):
         name = f"δ = {delta:g}: right in {float(meaning.accuracy(delta)):.0%} of cases"
         right.plot(alpha, meaning.trade_off(alpha, delta), color=colour, label=name)
     right.plot(alpha, 1 - alpha, color="grey", ls=":", lw=1, label="δ = 0: guessing")
@@ -59,72 +84,77 @@ def one_message(y: float, other: float, step: float, deltas: tuple[float, ...] =
     return figure
 
 
-def fig3(summary: pd.DataFrame, caption: str) -> Figure:
-    """Return Fig. 3: max_i delta^i over iterations for each d_0, for data points of the whole run and for the first one.
-
-    `summary` has d_0, arrival, t, mean, median, low, high, count.
-    """
+def fig3(summary: Table, params: Params, source: str) -> Figure:
+    """Return Fig. 3: max_i delta^i over iterations for each d_0, for both kinds of arrival."""
     figure = Figure(figsize=(10.5, 4.8))
-    top = summary["high"].max()
-    titles = {"uniform": "a data point of the whole run, at random", "first": "the first data point (k = 0)"}
-    shown = [arrival for arrival in titles if (summary["arrival"] == arrival).any()]
-    panels = np.atleast_1d(figure.subplots(1, len(shown), sharey=True))
-    for axes, arrival in zip(panels, shown, strict=True):
-        of_arrival = summary[(summary["arrival"] == arrival) & (summary["t"] > 0)]
-        for (d_0, curve), colour in zip(of_arrival.groupby("d_0"), STEP_COLOURS, strict=False):
-            axes.plot(curve["t"], curve["median"], color=colour, lw=2.2, label=f"d₀ = {d_0:g}")
-            axes.fill_between(curve["t"], curve["low"], curve["high"], color=colour, alpha=0.18, lw=0)
+    panels = figure.subplots(1, 2, sharey=True)
+    for axes, (arrival, title) in zip(panels, ARRIVAL_TITLES.items(), strict=True):
+        own = summary[(summary["arrival"] == arrival) & (summary["t"] > 0)]
+        for (d_0, curve), colour in zip(own.groupby("d_0"), STEP_COLOURS, strict=False):
+            _band(axes, curve, "median", colour, lw=2.2, label=f"d₀ = {d_0:g}")
             axes.plot(curve["t"], curve["mean"], color=colour, ls="--", lw=1)
-        axes.set(yscale="log", xlabel="iteration t", title=titles[arrival])
-        _vacuous(axes, top, "right")
-    panels[0].set_ylim(min(0.03, 0.5 * summary[summary["t"] == summary["t"].max()]["low"].min()), max(2.0, 1.5 * top))
+        axes.set(yscale="log", xlabel="iteration t", title=title)
+        _vacuous(axes, summary["high"].max(), "right")
+    lowest = summary[summary["t"] == summary["t"].max()]["low"].min()
+    panels[0].set_ylim(min(0.03, 0.5 * lowest), max(2.0, 1.5 * summary["high"].max()))
     panels[0].set_ylabel("max over agents of δⁱ (the paper's sum)")
     panels[-1].plot([], [], color="grey", label="solid: median, band: 5 % to 95 %")
     panels[-1].plot([], [], color="grey", ls="--", lw=1, label="dashed: mean")
     panels[-1].legend(fontsize="small", loc="lower right")
-    house.caption(figure, caption)
+    house.caption(
+        figure,
+        f"{source} Agent i has d₀ + {params.d_0_slope:g} i; network weights {params.weight:g}; feature "
+        f"rows: {params.normalise}. Each curve: {params.runs} runs x {params.modifications} "
+        f"modifications (first data point: {params.first_modifications}), largest of all agents.",
+    )
     return figure
 
 
-def arrivals(table: pd.DataFrame, caption: str) -> Figure:
-    """Return the final budget by when the data point arrives: the paper's sum on the left, the exact one on the right.
-
-    `table` has normalise, d_0, asked_k, paper, exact, one row a run.
-    """
+def arrivals(table: Table, params: Params, source: str) -> Figure:
+    """Return the final budget by when the data point arrives: the paper's sum, and the exact one."""
     figure = Figure(figsize=(10.5, 4.6))
     left, right = figure.subplots(1, 2)
     styles = dict(zip(sorted(table["d_0"].unique()), ("-", "--", ":", "-."), strict=False))
     for (normalise, d_0), rows in table.groupby(["normalise", "d_0"], sort=False):
+        colour = ROW_COLOURS[normalise]
         for axes, measure in ((left, "paper"), (right, "exact")):
             median = rows.groupby("asked_k")[measure].median()
-            axes.plot(median.index + 1, median, marker="o", ms=4, ls=styles[d_0], color=ROW_COLOURS[normalise])
-            axes.scatter(rows["asked_k"] + 1, rows[measure], s=6, alpha=0.35, color=ROW_COLOURS[normalise], lw=0)
+            axes.plot(median.index + 1, median, marker="o", ms=4, ls=styles[d_0], color=colour)
+            axes.scatter(rows["asked_k"] + 1, rows[measure], s=6, alpha=0.35, color=colour, lw=0)
     for axes in (left, right):
         axes.set(xscale="log", xlabel="the modified data point is number k + 1 to arrive")
         axes.xaxis.set_major_formatter(mpl.ticker.FormatStrFormatter("%d"))
     left.set(yscale="log", ylabel="max over agents of δⁱ", title="the paper's sum")
     _vacuous(left, table["paper"].max())
-    right.set(ylim=(-0.02, 1.02), ylabel="max over agents", title="exact total variation: what an attacker can do")
-    handles = [mpl.lines.Line2D([], [], color=colour, label=ROW_NAMES[name]) for name, colour in ROW_COLOURS.items()]
-    handles += [mpl.lines.Line2D([], [], color="grey", ls=dashes, label=f"d₀ = {d_0:g}") for d_0, dashes in styles.items()]
+    title = "exact total variation: what an attacker can do"
+    right.set(ylim=(-0.02, 1.02), ylabel="max over agents", title=title)
+    handles = [_line(ROW_NAMES[name], color=colour) for name, colour in ROW_COLOURS.items()]
+    handles += [_line(f"d₀ = {d_0:g}", color="grey", ls=dashes) for d_0, dashes in styles.items()]
     right.legend(handles=handles, fontsize="small", loc="upper right")
-    house.caption(figure, caption)
+    error = (table["upper"] - table["lower"]).max() / 2
+    house.caption(
+        figure,
+        f"{source} T = {params.iterations}, weights {params.weight:g}, random modifications: dots are "
+        f"{params.case_runs} runs, lines their medians; largest of all agents. Exact: to within "
+        f"±{error:.2f}.",
+    )
     return figure
 
 
-def worst(table: pd.DataFrame, caption: str) -> Figure:
-    """Return the worst modification found beside a random one, by when it arrives; columns as in `arrivals`, and kind."""
+def worst(table: Table, params: Params, source: str) -> Figure:
+    """Return the worst modification found beside a random one, by when it arrives."""
     figure = Figure(figsize=(10.5, 4.2))
     left, right = figure.subplots(1, 2)
-    for normalise, colour in ROW_COLOURS.items():
-        rows = table[table["normalise"] == normalise]
+    for shift, (normalise, colour) in zip((-0.22, 0, 0.22), ROW_COLOURS.items(), strict=True):
+        rows, name = table[table["normalise"] == normalise], ROW_NAMES[normalise]
         for axes, measure in ((left, "paper"), (right, "exact")):
             ends = rows.groupby(["asked_k", "kind"])[measure].median().unstack("kind")
-            shift = 0.22 * (list(ROW_COLOURS).index(normalise) - 1)
             places = np.arange(len(ends)) + shift
             axes.vlines(places, ends["random"], ends["worst"], color=colour, lw=2, alpha=0.5)
-            axes.plot(places, ends["random"], "o", color=colour, mfc="white", label=f"{ROW_NAMES[normalise]}: random")
-            axes.plot(places, ends["worst"], "o", color=colour, label=f"{ROW_NAMES[normalise]}: worst found")
+            axes.plot(
+                places, ends["random"], "o", color=colour, mfc="white", label=f"{name}: random"
+            )
+            axes.plot(places, ends["worst"], "o", color=colour, label=f"{name}: worst found")
             axes.set_xticks(np.arange(len(ends)), [f"k = {int(k)}" for k in ends.index])
             axes.set_xlabel("arrival of the modified data point")
     left.set(yscale="log", ylabel="max over agents of δⁱ", title="the paper's sum")
@@ -132,117 +162,137 @@ def worst(table: pd.DataFrame, caption: str) -> Figure:
     left.set_ylim(min(0.4, 0.6 * table["paper"].min()), None)
     right.set(ylim=(-0.02, 1.05), ylabel="max over agents", title="exact total variation")
     right.legend(fontsize="x-small", loc="lower left")
-    house.caption(figure, caption)
+    house.caption(
+        figure,
+        f"{source} T = {params.iterations}, weights {params.weight:g}, d₀ = {params.d_0:g}; medians of "
+        f"{params.worst_runs} run(s), {params.worst_rows} candidates a mushroom; largest of all agents.",
+    )
     return figure
 
 
-def sandwich(table: pd.DataFrame, caption: str) -> Figure:
-    """Return every measure of several cases, from the paper's sum down to the audit; `table` has one row a case."""
+def sandwich(table: Table, params: Params, source: str) -> Figure:
+    """Return every measure of several cases, from the paper's sum down to the audit."""
     figure = Figure(figsize=(10.5, 4.8))
     axes = figure.subplots()
     table = table.sort_values("exact", ascending=False)
-    places = np.arange(len(table))
-    for shift, (measure, (label, marker, colour)) in zip(np.linspace(-0.2, 0.2, 5), MEASURE_STYLES.items(), strict=True):
+    places, shifts = np.arange(len(table)), np.linspace(-0.2, 0.2, len(MEASURE_STYLES))
+    for shift, (measure, (label, mark, colour)) in zip(shifts, MEASURE_STYLES.items(), strict=True):
         seen = table[measure].where(table[measure] > 0)
-        axes.scatter(places + shift, seen, marker=marker, color=colour, s=50, label=label, zorder=3)
-    names = [f"{ROW_NAMES[row.normalise].removeprefix('rows ')}\nk = {int(row.asked_k)}" for row in table.itertuples()]
+        axes.scatter(places + shift, seen, marker=mark, color=colour, s=50, label=label, zorder=3)
+    rows = table["normalise"].map(ROW_NAMES).str.removeprefix("rows ")
+    names = [f"{name}\nk = {int(k)}" for name, k in zip(rows, table["asked_k"], strict=True)]
     axes.set_xticks(places, names, fontsize="small")
-    axes.set(yscale="log", ylabel="δ, for the agent that gives away most", title="Five answers to one question")
-    axes.set_ylim(None, 4 * table["paper"].max())
+    axes.set(yscale="log", ylabel="δ, for the agent that gives away most")
+    axes.set(title="Five answers to one question", ylim=(None, 4 * table["paper"].max()))
     _vacuous(axes, 4 * table["paper"].max())
     axes.legend(fontsize="small", loc="upper right", ncols=2)
-    house.caption(figure, caption)
+    house.caption(
+        figure,
+        f"{source} T = {params.iterations}, weights {params.weight:g}, d₀ = {params.d_0:g}; one random "
+        f"modification a case; audits from {params.audit_samples} transcripts of each data set, "
+        f"{params.audit_coordinates} coordinates, {CONFIDENCE:.1%} confidence.",
+    )
     return figure
 
 
-def bounds(table: pd.DataFrame, iterations: int, target: float, caption: str) -> Figure:
-    """Return promised against spent delta on a logarithmic axis, and the d_0 that each bound would need for a target delta.
-
-    `table` has normalise, bound (a key of BOUND_NAMES), log10_delta and log10_d_0 (NaN where there is none).
-    """
+def bounds(table: Table, params: Params, source: str) -> Figure:
+    """Return promised against spent delta, and the d_0 that each bound would need for a target."""
     figure = Figure(figsize=(12, 5.2))
-    left, right = figure.subplots(1, 2, width_ratios=(3, 2), sharey=False)
+    left, right = figure.subplots(1, 2, width_ratios=(3, 2))
     order = [bound for bound in BOUND_NAMES if (table["bound"] == bound).any()]
+    labels = [BOUND_NAMES[name].format(T=params.iterations) for name in order]
     for axes, column, names in ((left, "log10_delta", order), (right, "log10_d_0", order[:4])):
-        for normalise, colour in ROW_COLOURS.items():
+        for shift, (normalise, colour) in zip((-0.24, 0, 0.24), ROW_COLOURS.items(), strict=True):
             rows = table[table["normalise"] == normalise].set_index("bound").loc[names]
-            places = np.arange(len(names)) + 0.24 * (list(ROW_COLOURS).index(normalise) - 1)
-            axes.plot(10 ** rows[column], places, "o", color=colour, ms=8, label=ROW_NAMES[normalise])
-        axes.set_yticks(np.arange(len(names)), [BOUND_NAMES[name].format(T=iterations) for name in names])
+            places = np.arange(len(names)) + shift
+            axes.plot(
+                10 ** rows[column], places, "o", color=colour, ms=8, label=ROW_NAMES[normalise]
+            )
         axes.set(xscale="log", ylim=(len(names) - 0.5, -0.5))
-        axes.grid(axis="x", color="#EEEEEE")
+        axes.grid(axis="x", color=LIGHT)
         for place in np.arange(len(names) - 1) + 0.5:
-            axes.axhline(place, color="#EEEEEE", lw=0.8)
-    left.axvspan(1, 10 ** (table["log10_delta"].max() + 0.5), color=VACUOUS, alpha=0.25, lw=0, zorder=0)
-    left.set_xlim(10 ** (table["log10_delta"].min() - 0.5), 10 ** (table["log10_delta"].max() + 0.5))
-    left.text(0.98, 0.02, "grey: promises nothing (δ ≥ 1)", fontsize="small", color="#666666", ha="right",
-              transform=left.transAxes)  # fmt: skip
-    left.set(xlabel="max over agents of δⁱ", title="promised, and spent")
+            axes.axhline(place, color=LIGHT, lw=0.8)
+    low, high = 10 ** (table["log10_delta"].min() - 0.5), 10 ** (table["log10_delta"].max() + 0.5)
+    left.axvspan(1, high, color=VACUOUS, alpha=0.25, lw=0, zorder=0)
+    words = {"fontsize": "small", "color": "#666666", "ha": "right", "transform": left.transAxes}
+    left.text(0.98, 0.02, "grey: promises nothing (δ ≥ 1)", **words)
+    left.set_yticks(np.arange(len(order)), labels)
+    left.set(xlim=(low, high), xlabel="max over agents of δⁱ", title="promised, and spent")
     left.legend(fontsize="small", loc="center right")
-    short = [BOUND_NAMES[name].format(T=iterations).replace(" (sum)", "").replace(", ", "\n") for name in order[:4]]
+    short = [label.replace(" (sum)", "").replace(", ", "\n") for label in labels[:4]]
     right.set_yticks(np.arange(4), short, fontsize="small")
-    right.set(xlabel="d₀", title=f"d₀ needed for δ = {target:g}")
-    house.caption(figure, caption)
+    right.set(xlabel="d₀", title=f"d₀ needed for δ = {params.target:g}")
+    house.caption(
+        figure,
+        f"{source} Weights {params.weight:g}, d₀ = {params.d_0:g}. Spent: first data point, median of "
+        f"{params.worst_runs} run(s); bounds: all data, all agents.",
+    )
     return figure
 
 
-def tail(table: pd.DataFrame, caption: str) -> Figure:
-    """Return the share of the infinite-time budget that is used up after t iterations: normalise, agent, t, share."""
+def tail(table: Table, params: Params, source: str) -> Figure:
+    """Return the share of the infinite-time budget that is used up after t iterations."""
     figure = Figure(figsize=(8.4, 4.4))
     axes = figure.subplots()
     for normalise, colour in ROW_COLOURS.items():
         share = table[table["normalise"] == normalise].groupby("t")["share"].agg(["min", "max"])
-        axes.fill_between(share.index, share["min"], share["max"], color=colour, alpha=0.3, lw=0, label=ROW_NAMES[normalise])
-        axes.plot(share.index, share["min"], color=colour, lw=1)
-        axes.plot(share.index, share["max"], color=colour, lw=1)
+        edges, name = (share["min"], share["max"]), ROW_NAMES[normalise]
+        axes.fill_between(share.index, *edges, color=colour, alpha=0.3, lw=0, label=name)
+        axes.plot(share.index, np.stack(edges, axis=1), color=colour, lw=1)
     axes.axvline(50, color="black", ls=":", lw=1)
     axes.text(65, 0.02, "the paper's “approximately 50 steps”", fontsize="small", va="bottom")
-    axes.set(xscale="log", ylim=(0, 1), xlabel="iteration t", ylabel="used up by then",
-             title="Our certificate's sum: how much of its limit is spent after t iterations")  # fmt: skip
+    title = "Our certificate's sum: how much of its limit is spent after t iterations"
+    axes.set(xscale="log", ylim=(0, 1), xlabel="iteration t", ylabel="used up by then", title=title)
     axes.yaxis.set_major_formatter(mpl.ticker.PercentFormatter(1.0, decimals=0))
-    axes.legend(fontsize="small", loc=(0.72, 0.1), title="band: the five agents", title_fontsize="small")
-    house.caption(figure, caption)
+    heading = {"title": "band: the five agents", "title_fontsize": "small"}
+    axes.legend(fontsize="small", loc=(0.72, 0.1), **heading)
+    exponents = (
+        f"nu = {params.nu:g}, varsigma = {params.varsigma + 0.01:g} ... {params.varsigma + 0.05:g}"
+    )
+    house.caption(
+        figure, f"{source} From public constants alone: weights {params.weight:g}, {exponents}."
+    )
     return figure
 
 
-def frontier(table: pd.DataFrame, unquantised: dict[str, float], caption: str) -> Figure:
-    """Return accuracy against delta: exact for a random modification, certified for all. One panel a normalisation.
-
-    `table` has normalise, weight, d_0, arrival (uniform, first, certified), delta, accuracy; `unquantised` the accuracy of the
-    unquantised twin on each kind of rows.
-    """
+def frontier(table: Table, kept: Table, params: Params, source: str) -> Figure:
+    """Return accuracy against delta: exact for two modifications, certified for all data."""
     figure = Figure(figsize=(12, 4.6))
     panels = figure.subplots(1, len(ROW_NAMES), sharey=True, sharex=True)
-    weights = sorted(table["weight"].unique())
-    marks = {
-        "uniform": ("o", "random data point, exact"),
-        "first": ("s", "first data point, exact"),
-        "certified": ("X", "certified, any data"),
-    }
-    colours = dict(zip(weights, (COLOURS["quantised"], COLOURS["unquantised"], COLOURS["D-PSGD"], "#CC79A7"), strict=False))
+    weights, without = sorted(table["weight"].unique()), kept.set_index("normalise")["unquantised"]
+    colours = dict(zip(weights, WEIGHT_COLOURS, strict=False))
     for axes, (normalise, name) in zip(panels, ROW_NAMES.items(), strict=True):
-        rows = table[table["normalise"] == normalise]
-        for (weight, arrival), line in rows.groupby(["weight", "arrival"]):
-            line = line.sort_values("d_0")
-            axes.plot(line["delta"], line["accuracy"], marker=marks[arrival][0], color=colours[weight], lw=1, ms=6, alpha=0.85)
-            if arrival == "uniform" and weight == weights[0]:  # the other lines go through the same steps in the same order
-                for point in line.itertuples():
-                    axes.annotate(f"d₀ = {point.d_0:g}", (point.delta, point.accuracy), xytext=(8, -9), ha="left",
-                                  textcoords="offset points", fontsize=7, color=colours[weight])  # fmt: skip
-        axes.axhline(unquantised[normalise], color="grey", ls=":", lw=1)
+        own = table[table["normalise"] == normalise].sort_values("d_0")
+        for (weight, arrival), line in own.groupby(["weight", "arrival"]):
+            look = {"marker": FRONTIER_MARKS[arrival][0], "color": colours[weight], "alpha": 0.85}
+            axes.plot(line["delta"], line["accuracy"], lw=1, ms=6, **look)
+        first = own[(own["arrival"] == "uniform") & (own["weight"] == weights[0])]
+        for point in first.itertuples():  # the other lines go through the same steps in order
+            words = {"xytext": (8, -9), "textcoords": "offset points", "fontsize": 7}
+            place = point.delta, point.accuracy
+            axes.annotate(f"d₀ = {point.d_0:g}", place, color=colours[weights[0]], **words)
+        axes.axhline(without[normalise], color="grey", ls=":", lw=1)
         axes.set(xlabel="δ", title=name, xlim=(-0.12, 1.06))
     panels[0].set_ylabel("accuracy on held-out mushrooms")
     panels[0].yaxis.set_major_formatter(mpl.ticker.PercentFormatter(1.0, decimals=0))
-    handles = [mpl.lines.Line2D([], [], color="grey", marker=mark, lw=0, label=label) for mark, label in marks.values()]
-    handles += [mpl.lines.Line2D([], [], color=colours[weight], label=f"edge weight {weight:g}") for weight in weights]
-    handles.append(mpl.lines.Line2D([], [], color="grey", ls=":", label="without quantisation"))
+    handles = [
+        _line(name, color="grey", marker=mark, lw=0) for mark, name in FRONTIER_MARKS.values()
+    ]
+    handles += [_line(f"edge weight {weight:g}", color=colours[weight]) for weight in weights]
+    handles.append(_line("without quantisation", color="grey", ls=":"))
     figure.legend(handles=handles, fontsize="small", loc="outside upper center", ncols=3)
-    house.caption(figure, caption)
+    house.caption(
+        figure,
+        f"{source} T = {params.iterations}. Budgets: medians of {params.frontier_runs} runs, largest of "
+        f"all agents; accuracies: means of {params.accuracy_runs} runs.",
+    )
     return figure
 
 
-def bits(table: pd.DataFrame, float_bits: int, caption: str) -> Figure:
-    """Return bits per coordinate of a message over time, against a float's: d_0, message, t, fixed, entropy."""
+def bits(table: Table, params: Params, source: str) -> Figure | None:
+    """Return bits per coordinate of a message over time, against a float's; None without any."""
+    if table.empty:
+        return None
     figure = Figure(figsize=(10.5, 4.2))
     panels = figure.subplots(1, 2, sharey=True)
     names = {"theta": "θ, the model", "psi": "ψ, the tracker"}
@@ -251,36 +301,56 @@ def bits(table: pd.DataFrame, float_bits: int, caption: str) -> Figure:
         for (d_0, curve), colour in zip(rows.groupby("d_0"), STEP_COLOURS, strict=False):
             axes.plot(curve["t"] + 1, curve["fixed"], color=colour, label=f"d₀ = {d_0:g}")
             axes.plot(curve["t"] + 1, curve["entropy"], color=colour, ls="--", lw=1.2)
-        axes.axhline(float_bits, color=COLOURS["unquantised"], lw=1.5, label=f"unquantised: {float_bits}-bit float")
-        axes.set(xscale="log", xlabel="iteration t + 1", title=name, ylim=(0, float_bits + 2))
+        label = f"unquantised: {FLOAT_BITS}-bit float"
+        axes.axhline(FLOAT_BITS, color=COLOURS["unquantised"], lw=1.5, label=label)
+        axes.set(xscale="log", xlabel="iteration t + 1", title=name, ylim=(0, FLOAT_BITS + 2))
     panels[0].set_ylabel("bits per coordinate")
     panels[0].plot([], [], color="grey", label="solid: fixed length, with header")
     panels[0].plot([], [], color="grey", ls="--", lw=1.2, label="dashed: entropy")
     panels[0].legend(fontsize="small", loc="center left", bbox_to_anchor=(0, 0.62))
-    house.caption(figure, caption)
+    house.caption(figure, f"{source} Mean over {params.bits_runs} runs and all agents.")
     return figure
 
 
-def trade(budgets: pd.DataFrame, accuracy: pd.DataFrame, caption: str) -> Figure:
+def traded(params: Params, data: Mushrooms, source: str) -> Callable[..., Figure]:
+    """Return the function that draws `trade` for another d_0 and varsigma."""
+
+    def draw(d_0: float, varsigma: float) -> Figure:
+        spent = tables.quick(params, data, d_0=d_0, varsigma=varsigma)
+        accuracy = learning.quick(params.learning(), data, d_0=d_0, varsigma=varsigma)
+        return trade(spent, accuracy, source)
+
+    return draw
+
+
+def trade(budgets: Table, accuracy: Table, source: str) -> Figure:
     """Return the delta curve and the accuracy of one choice side by side, for the sliders."""
     figure = Figure(figsize=(10, 3.8))
     left, right = figure.subplots(1, 2)
-    curve = budgets[budgets["t"] > 0]
-    left.plot(curve["t"], curve["median"], color=COLOURS["quantised"], label="median")
-    left.fill_between(
-        curve["t"], curve["low"], curve["high"], color=COLOURS["quantised"], alpha=0.18, lw=0, label="5 % to 95 %"
-    )
-    left.set(yscale="log", ylim=(1e-2, 1e3), xlabel="iteration t", title="max over agents of δⁱ (the paper's sum)")
+    _band(left, budgets[budgets["t"] > 0], "median", COLOURS["quantised"], label="median")
+    left.set(yscale="log", xlabel="iteration t", title="max over agents of δⁱ (the paper's sum)")
     _vacuous(left, 1e3, "right")
+    left.set_ylim(1e-2, 1.5e3)
     left.legend(fontsize="small", loc="lower right")
     for variant, line in accuracy.groupby("variant"):
-        right.plot(line["t"], line["mean"], color=COLOURS[variant], label=variant)
-        right.fill_between(line["t"], line["low"], line["high"], color=COLOURS[variant], alpha=0.18, lw=0)
+        _band(right, line, "mean", COLOURS[variant], label=variant)
     right.set(ylim=(0.4, 1), xlabel="iteration t", title="accuracy on held-out mushrooms")
     right.yaxis.set_major_formatter(mpl.ticker.PercentFormatter(1.0, decimals=0))
     right.legend(fontsize="small", loc="lower right")
-    house.caption(figure, caption)
+    words = "Left: 2 runs x 5 modifications at random times; right: 8 runs. Bands: 5 % to 95 %."
+    house.caption(figure, f"{source} {words}")
     return figure
+
+
+def _band(axes, curve: Table, middle: str, colour: str, **line) -> None:
+    """Draw a line and the band from low to high around it."""
+    axes.plot(curve["t"], curve[middle], color=colour, **line)
+    axes.fill_between(curve["t"], curve["low"], curve["high"], color=colour, alpha=0.18, lw=0)
+
+
+def _line(label: str, **look) -> mpl.lines.Line2D:
+    """Return an entry of a legend."""
+    return mpl.lines.Line2D([], [], label=label, **look)
 
 
 def _vacuous(axes, top: float, side: str = "left") -> None:
@@ -290,5 +360,6 @@ def _vacuous(axes, top: float, side: str = "left") -> None:
         axes.axhspan(1, 1.5 * top, color=VACUOUS, alpha=0.25, lw=0, zorder=0)
         axes.set_ylim(None, 1.5 * top)
     place = 0.01 if side == "left" else 0.99
-    axes.annotate("δ = 1: vacuous above", (place, 1), xycoords=("axes fraction", "data"), xytext=(0, -4), ha=side, va="top",
-                  textcoords="offset points", fontsize="small", color="#444444")  # fmt: skip
+    words = {"xytext": (0, -4), "textcoords": "offset points", "ha": side, "va": "top"}
+    words |= {"xycoords": ("axes fraction", "data"), "fontsize": "small", "color": "#444444"}
+    axes.annotate("δ = 1: vacuous above", (place, 1), **words)

@@ -1,98 +1,93 @@
-"""Figures of notebook 2's last section: the ladder of certificates, and the frontier of promise against accuracy."""
+"""Figures of notebook 2's closing section: what a promise costs, and how it is spent."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import matplotlib as mpl
-import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
 from companion import house
+from companion.budget import promise as promises
+from companion.budget import tables, words
+from companion.budget.params import Params
 from companion.house import COLOURS
 
-RUNGS = {
-    "theorem": "Theorem 2.2 as printed",
-    "recursion": "our recursion, summed as in the paper",
-    "product": "composed by coupling instead",
-    "warm-up": "+ warm-up",
-    "dither": "+ public dither",
-    "l-infinity": "+ l-infinity norm",
-    "signs": "+ signs of the two updates",
-    "losses": "+ exact total variation: the certificate",
-}
-DITHERED = COLOURS["dithered"]
+PROMISED, WITHOUT = COLOURS["quantised"], COLOURS["unquantised"]
+SHADES = ("#FD8D3C", "#D94701", "#7F2704", "#3B0F00")
 
 
-def ladder(rungs: dict[str, np.ndarray], audited: float | None, caption: str) -> Figure:
-    """Return what each step of the proof gains: bounds of delta over infinite time per agent, and what an attack proves.
+def promise(
+    promises: pd.DataFrame, profiles: pd.DataFrame, params: Params, source: str
+) -> Figure | None:
+    """Return accuracy against the certified delta, and delta(epsilon) of each promise, if any."""
+    if promises.empty:
+        return None
+    figure = Figure(figsize=(11, 4.8))
+    left, right = figure.subplots(1, 2)
+    _costs(left, promises)
+    for (target, curve), colour in zip(profiles.groupby("target"), SHADES, strict=False):
+        right.plot(curve["epsilon"], curve["delta"], color=colour, label=f"δ(0) = {target:g}")
+        right.plot(curve["epsilon"], curve["gaussian"], color=colour, ls="--", lw=1)
+    right.plot([], [], color="grey", ls="--", lw=1, label="Gaussian with the same affinity")
+    right.set(yscale="log", ylim=(1e-5, 1), xlabel="ε", ylabel="δ(ε), for all time")
+    right.set_title("The same promises, for every ε")
+    right.legend(fontsize="small", loc="upper right")
+    house.caption(
+        figure,
+        f"{source} Unit of privacy: one data point of {params.samples} mushrooms of one agent. "
+        f"{params.promise_runs} runs of {params.promise_iterations} iterations after a warm-up of "
+        f"{params.promise_warm_up} data points; bars: 95 % of the mean. Accuracy of what is sent.",
+    )
+    return figure
 
-    `rungs` maps the names of RUNGS to one bound per agent; `audited` is a lower bound (None: no attack was tried).
-    """
-    figure = Figure(figsize=(8.6, 4.6))
-    axes = figure.subplots()
-    for place, (name, label) in enumerate(RUNGS.items()):
-        values, height = rungs[name], len(RUNGS) - place
-        colour = DITHERED if place >= 4 else "#555555"
-        axes.plot(values, np.full(len(values), height), "o", color=colour, ms=7, alpha=0.8)
-        axes.text(values.max() * 1.6, height, f"{values.max():.3g}", va="center", fontsize="small", color=colour)
-        axes.text(2e-4, height, label, va="center", ha="right", fontsize="small")
-    if audited is not None:
-        axes.plot(max(audited, 1e-3), 0, ">", color="black", ms=9)
-        axes.text(max(audited, 1e-3) * 1.6, 0, f"at least {audited:.3g}", va="center", fontsize="small")
-        axes.text(2e-4, 0, "what an informed attack proves", va="center", ha="right", fontsize="small")
-    axes.axvspan(1, 1e11, color="#999999", alpha=0.15, lw=0)
-    axes.text(1.5, len(RUNGS) + 0.75, "above 1: says nothing", fontsize="small", color="#555555")
+
+def _costs(axes, promises: pd.DataFrame) -> None:
+    mean = promises["accuracy"]
+    bars = [mean - promises["accuracy_low"], promises["accuracy_high"] - mean]
+    look = {"fmt": "o-", "color": PROMISED, "capsize": 4}
+    axes.errorbar(promises["certified"], mean, yerr=bars, label="promised for ever", **look)
+    twin = {"color": WITHOUT, "label": "its twin, unquantised"}
+    axes.plot(promises["certified"], promises["accuracy_unquantised"], "s--", **twin)
+    for name, dashes, label in (
+        ("tuned", "-.", "unprotected, tuned"),
+        ("figure_2", ":", "Fig. 2's"),
+    ):
+        look = {"color": "#555555", "ls": dashes, "lw": 1.2, "label": label}
+        axes.axhline(promises[name].mean(), **look)
+    targets = promises["target"]
     axes.set(
-        xscale="log",
-        xlim=(3e-4, 1e11),
-        ylim=(-0.7, len(RUNGS) + 1.2),
-        xlabel="bound on δ over infinite time (one dot an agent)",
-        yticks=[],
+        xscale="log", xlabel="certified δ for all time", ylabel="accuracy on held-out mushrooms"
     )
-    axes.spines["left"].set_visible(False)
+    axes.set_xticks(targets, [f"{target:g}" for target in targets])
+    axes.minorticks_off()
+    axes.set_title("What a promise costs")
+    axes.yaxis.set_major_formatter(mpl.ticker.PercentFormatter(1.0, decimals=0))
+    axes.legend(fontsize="small", loc="lower right")
+
+
+def vow(params: Params) -> Callable[..., Figure]:
+    """Return the function that plans another promise and draws how it is spent."""
+
+    def draw(delta: float, warm_up: float) -> Figure:
+        changed = params.model_copy(update={"promise_warm_up": int(warm_up)})
+        found = words.planned(promises.planned(changed, delta))
+        return spending(tables.spending(changed, delta), delta, found)
+
+    return draw
+
+
+def spending(table: pd.DataFrame, target: float, caption: str) -> Figure:
+    """Return how a promise is spent: the certified delta of the first t iterations, by unit."""
+    figure = Figure(figsize=(8.4, 4.0))
+    axes = figure.subplots()
+    for (copies, curve), colour in zip(table.groupby("copies"), SHADES, strict=False):
+        label = "one mushroom" if copies == 1 else f"one data point, {copies} mushrooms"
+        axes.plot(curve["t"], curve["delta"], color=colour, lw=2.2, label=label)
+    axes.axhline(target, color="black", lw=1, ls=":", label=f"promised for ever: {target:g}")
+    axes.set(xscale="log", ylim=(0, 0.55), xlabel="iteration t", ylabel="certified δ until then")
+    axes.set_title("For ever is spent early")
+    axes.legend(fontsize="small", loc="upper left")
     house.caption(figure, caption)
     return figure
-
-
-def promise(table: pd.DataFrame, audits: pd.DataFrame, caption: str) -> Figure:
-    """Return accuracy against the certified delta: dithered, its twin, and the paper's quantizer, which certifies nothing.
-
-    `table` has target, t, certified, accuracy, accuracy_plain, accuracy_unquantised, lost_low, lost_high; `audits` has target
-    and audited. One panel for each t.
-    """
-    moments = sorted(table["t"].unique())
-    figure = Figure(figsize=(5.4 * len(moments) + 1.6, 4.4))
-    panels = figure.subplots(1, len(moments), sharey=True, squeeze=False)[0]
-    for axes, t in zip(panels, moments, strict=True):
-        _promise_panel(axes, table[table["t"] == t], audits)
-        axes.set(title=f"What a promise costs: after {t} iterations")
-    panels[0].set(ylabel="accuracy on held-out mushrooms")
-    panels[-1].legend(fontsize="x-small", loc="lower right")
-    house.caption(figure, caption)
-    return figure
-
-
-def _promise_panel(axes, table: pd.DataFrame, audits: pd.DataFrame) -> None:
-    centre = table["accuracy_unquantised"]
-    band = [table["accuracy"] - (centre + table["lost_low"]), (centre + table["lost_high"]) - table["accuracy"]]
-    axes.errorbar(table["certified"], table["accuracy"], yerr=band, fmt="o-", color=DITHERED, capsize=4,
-                  label="dithered: certified for ever (bars: 95 % of the difference to the twin)")  # fmt: skip
-    axes.plot(
-        table["certified"],
-        centre,
-        "s--",
-        color=COLOURS["unquantised"],
-        label="unquantised twin, same schedules (certifies nothing)",
-    )
-    axes.plot(
-        np.ones(len(table)),
-        table["accuracy_plain"],
-        "D",
-        color=COLOURS["quantised"],
-        label="paper's quantizer, same schedules: certified δ = 1",
-    )
-    for row in table.merge(audits, on="target").itertuples():
-        axes.annotate(f"attack proves {row.audited:.3f}", (row.certified, row.accuracy), textcoords="offset points",
-                      xytext=(6, -14), fontsize="x-small", color="#555555")  # fmt: skip
-    axes.set(xscale="log", xlabel="certified δ over infinite time")
-    axes.yaxis.set_major_formatter(mpl.ticker.PercentFormatter(1.0, decimals=1))

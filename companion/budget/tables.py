@@ -1,16 +1,118 @@
-"""Notebook 2: tables made of its results."""
+"""Notebook 2: results gathered into tables, and sentences that state their numbers."""
 
 from __future__ import annotations
 
+import json
+import math
+from dataclasses import replace
+from functools import lru_cache
+
 import numpy as np
 import pandas as pd
+from scipy import stats
 
+from companion import runs
+from companion.budget import promise, shards
 from companion.budget.bounds import EARLY
+from companion.budget.params import Params
+from companion.data import mushrooms
 from ldp_core import quantizer
 from ldp_core.accountant import meaning
+from ldp_core.accountant.promise import certify
 
 ARRIVAL_NAMES = {"uniform": "random time", "first": "first data point"}
 ROW_NAMES = {"none": "unnormalised", "l2": "L2-normalised", "l1": "L1-normalised"}
+FLOAT_BITS, HEADER_BITS = 32, 64  # an unquantised coordinate; smallest and largest level
+SUMMED = ["d_0", "arrival", "t"]
+
+
+def budgets(params: Params, data: mushrooms.Mushrooms) -> pd.DataFrame:
+    """Return d_0, arrival, t, run, modification, delta (largest of all agents); shows progress."""
+    pieces = shards.shards(params, data)
+    words = f"{params.runs} runs x {params.modifications} modifications"
+    results = runs.run(shards.compute, pieces, description=words)
+    tables = [_budget(piece, result) for piece, result in zip(pieces, results, strict=True)]
+    return pd.concat(tables, ignore_index=True)
+
+
+def _budget(piece: dict, result: dict[str, np.ndarray]) -> pd.DataFrame:
+    numbers = range(piece["first_run"], piece["first_run"] + piece["count"])
+    axes = {"t": result["t"], "run": numbers, "modification": range(piece["amount"])}
+    index = pd.MultiIndex.from_product(axes.values(), names=axes.keys())
+    table = pd.DataFrame({"delta": result["delta"].ravel()}, index=index).reset_index()
+    return table.assign(d_0=piece["params"]["d_0"], arrival=piece["arrival"])
+
+
+def summary(budgets: pd.DataFrame) -> pd.DataFrame:
+    """Return per d_0, arrival and t: mean, median, 5 % and 95 %, and the share above one.
+
+    The standard error is that of the mean of runs: modifications of one run are not independent.
+    """
+    grouped = budgets.groupby(SUMMED, sort=True)["delta"]
+    table = grouped.agg(mean="mean", median="median", count="count")
+    table["low"], table["high"] = grouped.quantile(0.05), grouped.quantile(0.95)
+    table["vacuous"] = grouped.apply(lambda delta: float(meaning.is_vacuous(delta).mean()))
+    per_run = budgets.groupby([*SUMMED, "run"], sort=True)["delta"].mean()
+    table["standard_error"] = per_run.groupby(SUMMED).sem()
+    return table.reset_index()
+
+
+def falls(budgets: pd.DataFrame) -> pd.DataFrame:
+    """Return by how much the last budget falls from each d_0 to the next: mean, standard error.
+
+    Runs and modifications of equal number have the same data and the same replacement, so the
+    differences are paired, and the standard error is that of the mean over runs.
+    """
+    last = budgets[budgets["t"] == budgets["t"].max()]
+    per_run = last.groupby(["arrival", "run", "d_0"])["delta"].mean().unstack("d_0")
+    fall = -per_run.diff(axis=1).iloc[:, 1:]
+    pairs = zip(per_run.columns[:-1], per_run.columns[1:], strict=True)
+    rows = [
+        (arrival, d_0, following, own[following].mean(), own[following].sem())
+        for d_0, following in pairs
+        for arrival, own in fall.groupby("arrival")
+    ]
+    table = pd.DataFrame(rows, columns=["arrival", "d_0", "next", "fall", "standard_error"])
+    return table.sort_values(["arrival", "d_0"], ignore_index=True)
+
+
+def quick(params: Params, data: mushrooms.Mushrooms, *, d_0: float, varsigma: float):
+    """Return the summary of a few modifications of two short runs, for a slider."""
+    setting = params.at(d_0=d_0, varsigma=varsigma, iterations=min(80, params.iterations))
+    setting.check(len(data.labels))
+    piece = {**shards.blocks(setting, data, 2)[0], "arrival": "uniform", "amount": 5}
+    return summary(_budget(piece, _cached(json.dumps(piece))))
+
+
+@lru_cache(maxsize=64)
+def _cached(piece: str) -> dict[str, np.ndarray]:
+    return shards.compute(**json.loads(piece))
+
+
+def bits(params: Params, data: mushrooms.Mushrooms) -> pd.DataFrame:
+    """Return bits per coordinate of a message over time: d_0, message, t, fixed, entropy.
+
+    `fixed` is the mean over runs and agents of a code of fixed length, with its share of a header
+    that says the smallest and the largest level; `entropy` what an ideal code would need that knows
+    how often each level occurs at that time.
+    """
+    settings = params.settings()
+    pieces = [piece for one in settings for piece in shards.blocks(one, data, params.bits_runs)]
+    results = runs.run(shards.levels, pieces, description="bits")
+    both, rows = list(zip(pieces, results, strict=True)), []
+    for d_0 in params.budget_d_0 if pieces else ():
+        found = [result for piece, result in both if piece["params"]["d_0"] == d_0]
+        levels = np.concatenate([result["levels"] for result in found], axis=1)
+        for t, sent in zip(found[0]["t"], levels, strict=True):
+            rows += [(d_0, *row) for row in _bits(int(t), sent)]
+    return pd.DataFrame(rows, columns=["d_0", "message", "t", "fixed", "entropy"])
+
+
+def _bits(t: int, sent: np.ndarray) -> list[tuple]:
+    header = HEADER_BITS / sent.shape[-1]
+    fixed = [float(quantizer.bits_fixed_length(sent[:, m]).mean()) + header for m in (0, 1)]
+    entropy = [quantizer.bits_entropy(sent[:, m]) for m in (0, 1)]
+    return list(zip(("theta", "psi"), (t, t), fixed, entropy, strict=True))
 
 
 def lemma_6_ratio(points: int = 401) -> float:
@@ -27,7 +129,8 @@ def early_share(summary: pd.DataFrame, arrival: str) -> pd.DataFrame:
         curve = curve.set_index("t")["mean"]
         split = curve.index[curve.index <= EARLY].max()
         before, after, last = curve[split], curve.iloc[-1] - curve[split], curve.index[-1]
-        rate = (after / (last - split)) / (before / split) if split and before and last > split else np.nan
+        known = split and before and last > split
+        rate = (after / (last - split)) / (before / split) if known else np.nan
         rows.append((d_0, before / curve.iloc[-1] if curve.iloc[-1] else np.nan, rate))
     return pd.DataFrame(rows, columns=["d_0", "share", "rate"])
 
@@ -64,7 +167,9 @@ def both_at_once(tried: pd.DataFrame, kept: pd.DataFrame, error: float) -> pd.Da
     return found.assign(lost=lost, rows=found["normalise"].map(ROW_NAMES), **ends)
 
 
-def valid_range(summary: pd.DataFrame, arrivals: pd.DataFrame, normalise: str) -> tuple[list[dict], pd.DataFrame]:
+def valid_range(
+    summary: pd.DataFrame, arrivals: pd.DataFrame, normalise: str
+) -> tuple[list[dict], pd.DataFrame]:
     """Return the paper's sum by rows, step and time of arrival, and this notebook's part of it."""
     last = named(summary[summary["t"] == summary["t"].max()])
     own = last.assign(rows=ROW_NAMES[normalise], sum_low=last["low"], sum_high=last["high"])
@@ -93,3 +198,109 @@ def stringency(delta: float, tiny: float = 1e-5, epsilon: float = 1.0) -> list[d
     others = {"both have the same delta": delta, "the other delta is tiny": tiny}
     demanded = {case: float(meaning.trade_off(0.0, d, epsilon)) for case, d in others.items()}
     return [{"case": case, "excess": miss - (1 - delta)} for case, miss in demanded.items()]
+
+
+def promises(params: Params, learned: pd.DataFrame) -> pd.DataFrame:
+    """Return one row a target: what is certified for one data point, and what it costs.
+
+    `accuracy` is that of what is sent after t iterations; `lost` its difference to the twin and
+    `gain` to Fig. 2's unprotected learner, paired over runs, each with a 95 % interval (Student);
+    `tuned` is the unprotected learner whose step sizes were chosen on rows that are not tested.
+    """
+    wide = learned.pivot_table("accuracy", "run", ["learner", "target"], dropna=False)
+    plain = learned[learned["target"].isna()].pivot(
+        columns="learner", index="run", values="accuracy"
+    )
+    rows = []
+    for target in params.promise_targets:
+        found, own, twin = (
+            promise.planned(params, target),
+            *(wide[k, target] for k in ("promised", "twin")),
+        )
+        certified = {"certified": found.certificate.delta.max(), "mu": found.certificate.mu.max()}
+        certified |= {"program": found.certificate.program.max(), "unit": found.certificate.unit}
+        spread = (
+            _ends("accuracy", own)
+            | _ends("lost", own - twin)
+            | _ends("gain", own - plain["figure 2"])
+        )
+        others = {
+            "accuracy_unquantised": twin,
+            "figure_2": plain["figure 2"],
+            "tuned": plain["tuned"],
+        }
+        means = {name: values.mean() for name, values in others.items()}
+        sent = learned[(learned["target"] == target) & (learned["learner"] == "promised")]
+        sizes = {"runs": len(own), "bits": sent["bits"].mean(), "t": params.promise_iterations}
+        rows.append(
+            {"target": target, **certified, **spread, **means, **sizes, **_schedules(found)}
+        )
+    return pd.DataFrame(rows)
+
+
+def _ends(name: str, values: pd.Series) -> dict[str, float]:
+    """Return the mean of some values and its 95 % interval (Student)."""
+    mean, half = values.mean(), stats.t.ppf(0.975, len(values) - 1) * values.sem()
+    return {name: mean, f"{name}_low": mean - half, f"{name}_high": mean + half}
+
+
+def _schedules(found: promise.Plan) -> dict[str, float]:
+    chosen = found.schedules
+    exponents = {"lam_0": chosen.lam_0, "nu": chosen.nu, "varsigma": max(chosen.varsigma)}
+    return {**exponents, "d_0_smallest": min(chosen.d_0), "d_0_largest": max(chosen.d_0)}
+
+
+def units(params: Params, learned: pd.DataFrame) -> pd.DataFrame:
+    """Return the certified delta of each target for every unit of privacy: by t, and for ever.
+
+    Mushrooms are drawn with replacement, so one may come to an agent several times: as often as in
+    these runs at most, and then it counts as often.
+    """
+    often = int(learned["arrivals"].max())
+    copies = {
+        "one mushroom, one arrival": 1,
+        f"one data point, {params.samples} mushrooms": params.samples,
+    }
+    copies |= {f"one mushroom that arrives {often} times": often}
+    rows = []
+    for target in params.promise_targets:
+        terms = promise.planned(params, target).terms
+        for unit, count in copies.items():
+            own = replace(terms, copies=count)
+            ends = (
+                certify(own, t, horizon=params.horizon)
+                for t in (params.promise_iterations, math.inf)
+            )
+            rows.append((target, unit, count, *(float(end.delta.max()) for end in ends)))
+    return pd.DataFrame(rows, columns=["target", "unit", "copies", "delta", "delta_for_ever"])
+
+
+def profiles(params: Params, largest: float = 3.0) -> pd.DataFrame:
+    """Return delta(epsilon) of each target, and that of the Gaussian curve with the same affinity."""
+    epsilon = np.linspace(0.0, largest, 61)
+    tables = []
+    for target in params.promise_targets:
+        found = promise.planned(params, target).certificate
+        bound, mu = found.profile(epsilon).max(axis=-1), found.mu.max()
+        near, far = (stats.norm.cdf(half - epsilon / mu) for half in (mu / 2, -mu / 2))
+        tables.append(
+            {
+                "target": target,
+                "epsilon": epsilon,
+                "delta": bound,
+                "gaussian": near - np.exp(epsilon) * far,
+            }
+        )
+    return pd.concat([pd.DataFrame(table) for table in tables], ignore_index=True)
+
+
+def spending(params: Params, target: float) -> pd.DataFrame:
+    """Return the certified delta of the first t iterations for one mushroom and one data point."""
+    terms = promise.planned(params, target).terms
+    times = np.unique(np.geomspace(1, params.horizon, 25).astype(int)).tolist()
+    rows = [
+        (count, t, float(certify(replace(terms, copies=count), t).delta.max()))
+        for count in sorted({1, params.samples})
+        for t in times
+    ]
+    return pd.DataFrame(rows, columns=["copies", "t", "delta"])

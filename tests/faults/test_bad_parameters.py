@@ -69,7 +69,7 @@ CASES = [  # a notebook, what is changed at its smoke profile, and what the sent
     ("02", {"frontier_weights": [0.2, 0.7]}, "must be positive (Assumption 4)"),
     ("02", {"target": 1}, "target = 1 is wrong: it must be less than 1"),
     ("02", {"horizon": 10**8}, "horizon = 100000000 is wrong: it must be less than or equal to 10000000"),
-    ("02", {"promise_targets": []}, "promise_targets = [] is wrong: it must hold at least 1 value"),
+    ("02", {"promise_clip": 0.0}, "promise_clip = 0.0 is wrong: it must be greater than 0"),
     ("02", {"promise_targets": [0.1, 1.5]}, "promise_targets[1] = 1.5 is wrong: it must be less than 1"),
     ("02", {"promise_runs": 1}, "promise_runs = 1 is wrong"),
     ("03", {"repeats": 0}, "repeats = 0 is wrong: it must be greater than or equal to 1"),
