@@ -24,7 +24,7 @@ from ldp_core import accountant
 EARLY, LATE, LATEST = 50, 1000, 1_000_000  # the paper's "approximately 50 steps", two later looks
 CURVE = {EARLY, LATE, LATEST, *np.rint(np.geomspace(1, 10**12, 97)).astype(int).tolist()}  # times
 COLUMNS = ["normalise", "bound", "log10_delta", "product", "log10_d_0"]
-FOR_EVER = "certificate, all time"
+CERTIFICATE = "certificate, all time"
 
 
 def check(params: Params, data: mushrooms.Mushrooms) -> None:
@@ -62,7 +62,7 @@ def promised(params: Params, data: mushrooms.Mushrooms) -> pd.DataFrame:
     for normalise in NORMALISATIONS:
         public = _public(params.at(normalise=normalise), data)
         rows += [(normalise, *row) for row in _theorems(params, public, sum(data.sizes))]
-        for name, iterations in ((FOR_EVER, math.inf), ("certificate", params.iterations)):
+        for name, iterations in ((CERTIFICATE, math.inf), ("certificate", params.iterations)):
             followed = {"iterations": iterations, "horizon": params.horizon}
             found = accountant.certify(*public, **followed)
             d_0 = accountant.calibrate(params.target, *public, **followed)
@@ -99,7 +99,7 @@ def kept(params: Params, data: mushrooms.Mushrooms, promises: pd.DataFrame) -> p
     after as many iterations, `zeros` the share of coordinates, in two runs, that are sent as level
     zero: messages that say nothing.
     """
-    steps = promises[promises["bound"] == FOR_EVER].set_index("normalise")["log10_d_0"]
+    steps = promises[promises["bound"] == CERTIFICATE].set_index("normalise")["log10_d_0"]
     points = [params.at(normalise=name, d_0=10**power) for name, power in steps.items()]
     every = [params.at(normalise=name) for name in NORMALISATIONS]
     plain = cases.accuracies(params, data, every, "unquantised").set_index("normalise")["accuracy"]

@@ -73,6 +73,7 @@ class Params(Setting):
     promise_iterations: Count = 1000
     promise_warm_up: Count = 1000
     promise_clip: Positive = 0.1
+    promise_audit_samples: Annotated[int, Field(ge=0)] = 30_000
 
     def memory(self) -> tuple[str, int]:
         """Return what needs most memory in one process: messages, states, transcripts, histories."""

@@ -20,14 +20,16 @@ from companion.budget.params import BLOCK, Params
 from companion.data import mushrooms, streams
 from companion.mushrooms import problem
 from companion.problems import centred
-from ldp_core import optimizer, quantizer
+from ldp_core import audit, optimizer, quantizer
 from ldp_core.accountant import promise_plan
+from ldp_core.accountant.promise import certify, steered
 from ldp_core.accountant.promise_plan import Plan
 from ldp_core.optimizer import Algorithm1, Schedules
 
 OWN = ("seed", "topology", "weight", "samples", "test", "horizon", "promise_iterations")
 OWN += ("promise_warm_up", "promise_clip")
 TRIED = [{"lam_0": lam_0, "nu": nu} for lam_0 in (10.0, 100.0, 1000.0) for nu in (0.51, 0.71)]
+RISK = 1e-6  # that an audit proves too much
 TUNING_RUNS, VALIDATION = 2, 1000  # runs and rows by which one of these is chosen
 
 
@@ -103,6 +105,34 @@ def _algorithm(
     return Algorithm1(network, Schedules(lam_0, nu, *unused), quantised=False), 1.0
 
 
+def audited(params: dict, target: float, agent: int) -> dict[str, np.ndarray]:
+    """Return what is proven against an agent whose neighbours do their worst: `lower`.
+
+    Two samples that stay clipped, neighbours who put every state where a level shows most of it
+    (`accountant.promise.steered`), and an attacker who knows both worlds; at confidence 1 - RISK.
+    """
+    settings = Params(**params)
+    terms, trials = planned(settings, target).terms, settings.promise_audit_samples
+    worlds = steered(terms, agent, settings.promise_iterations)
+    options = {"seed": settings.seed, "confidence": 1 - RISK, "degree": terms.degree}
+    return {"lower": np.array(audit.informed(*worlds, trials, **options).lower)}
+
+
+def proven(params: Params) -> pd.DataFrame:
+    """Return target, certified (for ever) and audited, of the largest target; or nothing."""
+    if not (params.promise_targets and params.promise_audit_samples):
+        return pd.DataFrame(columns=["target", "certified", "audited"])
+    target = max(params.promise_targets)
+    found = planned(params, target)
+    agent = int(np.argmax(certify(found.terms, params.promise_iterations).delta))
+    own = {**_own(params), "promise_audit_samples": params.promise_audit_samples}
+    pieces = [{"params": own, "target": target, "agent": agent}]
+    (result,) = runs.run(audited, pieces, description="audit of a promise")
+    certified = float(found.certificate.delta[agent])
+    row = {"target": target, "certified": certified, "audited": float(result["lower"])}
+    return pd.DataFrame([row])
+
+
 def learned(params: Params, data: mushrooms.Mushrooms) -> pd.DataFrame:
     """Return target, learner, run, accuracy (mean of agents), bits, arrivals; shows progress.
 
@@ -168,6 +198,9 @@ def _shards(params: Params, data: mushrooms.Mushrooms, learners: list[dict]) -> 
 def _shard(
     params: Params, data: mushrooms.Mushrooms, learner: dict, start: int, count: int
 ) -> dict:
-    own = params.model_dump(include=set(OWN), mode="json")
-    named = {"params": own, "data": data.provenance.sha256, "learner": learner}
+    named = {"params": _own(params), "data": data.provenance.sha256, "learner": learner}
     return {**named, "first_run": start, "count": count}
+
+
+def _own(params: Params) -> dict:
+    return params.model_dump(include=set(OWN), mode="json")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import pandas as pd
 
-from companion.budget.bounds import EARLY, FOR_EVER, LATE, LATEST
+from companion.budget.bounds import CERTIFICATE, EARLY, LATE, LATEST
 from companion.budget.params import NORMALISATIONS, Params
-from companion.budget.promise import Plan
+from companion.budget.promise import RISK, Plan
 from companion.budget.tables import span
 from ldp_core.accountant import meaning
 
@@ -74,10 +76,10 @@ def bounds(promises: pd.DataFrame, params: Params) -> str:
         f"Feature rows: {params.normalise}. Theorem 2.1 promises $\\delta \\le$ "
         f"**{10 ** power['theorem 2.1']:.3g}** for {params.iterations} iterations, Theorem 2.2 "
         f"$\\delta \\le 10^{{{power['theorem 2.2']:.1f}}}$ for all time, our certificate's sum is "
-        f"{10 ** power['certificate']:.3g} and {10 ** power[FOR_EVER]:.3g}. A $\\delta$ of "
+        f"{10 ** power['certificate']:.3g} and {10 ** power[CERTIFICATE]:.3g}. A $\\delta$ of "
         f"{params.target:g} would need $d_0 = 10^{{{needed['theorem 2.1']:.1f}}}$, "
         f"$10^{{{needed['theorem 2.2']:.1f}}}$, {10 ** needed['certificate']:.3g} and "
-        f"{10 ** needed[FOR_EVER]:.3g}; the paper uses {PAPER_D_0:g}. {empty}"
+        f"{10 ** needed[CERTIFICATE]:.3g}; the paper uses {PAPER_D_0:g}. {empty}"
         "That is a statement about bounds: the exact numbers above are what is really given away."
     )
 
@@ -119,6 +121,17 @@ def _promise(row, params: Params) -> str:
         f"{row.runs} runs. Its unquantised twin has {row.accuracy_unquantised:.1%}, Fig. 2's "
         f"unprotected learner {row.figure_2:.1%}, a tuned one {row.tuned:.1%}. A coordinate takes "
         f"{row.bits:.1f} bits."
+    )
+
+
+def proven(table: pd.DataFrame) -> str:
+    """Return what an informed attacker proves of a promise."""
+    if table.empty:
+        return "No attack was tried (`promise_audit_samples = 0`)."
+    row = table.iloc[0]
+    return (
+        f"Of the promised $\\delta = {row['certified']:.3f}$ it proves **{row['audited']:.3f}**, at "
+        f"confidence $1 - 10^{{{math.log10(RISK):.0f}}}$."
     )
 
 

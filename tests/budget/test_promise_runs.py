@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from companion import promises
 from companion.budget import claims, promise, tables, words
 from companion.budget.params import Params
 from companion.data import mushrooms, streams
@@ -20,6 +21,7 @@ SMALL = Params(
 )
 KEPT = {"target": 0.25, "quantised": True}
 TWIN = {"target": 0.25, "quantised": False}
+PROVEN = pd.DataFrame({"target": [0.25], "certified": [0.25], "audited": [0.15]})
 
 
 @pytest.fixture(scope="module")
@@ -145,7 +147,7 @@ def test_a_promise_is_spent_over_time():
 )
 def test_verdicts_follow_the_interval(learned, gain, verdict):
     found = tables.promises(SMALL, learned).assign(gain_low=gain[0], gain_high=gain[1])
-    (claim,) = claims.promises(found, SMALL)
+    (claim,) = claims.promises(found, PROVEN[:0], SMALL)
     assert claim.verdict == verdict and claim.key == "ours-certified-0.25"
     assert "one data point of 2 mushrooms" in claim.words and "99.5%" in claim.ours
 
@@ -153,5 +155,29 @@ def test_verdicts_follow_the_interval(learned, gain, verdict):
 def test_nothing_is_promised_without_targets(data):
     none = SMALL.model_copy(update={"promise_targets": ()})
     found = tables.promises(none, promise.learned(none, data))
-    assert found.empty and claims.promises(found, none) == []
+    assert found.empty and claims.promises(found, promise.proven(none), none) == []
     assert words.promise(found, none).endswith("this part is left out.")
+
+
+@pytest.mark.parametrize(
+    ("audited", "verdict"), [(0.15, "holds"), (0.1, "cannot be checked"), (0.26, "does not hold")]
+)
+def test_an_audit_must_prove_half_and_never_more_than_all(audited, verdict):
+    (claim,) = claims.promises(pd.DataFrame(), PROVEN.assign(audited=audited), SMALL)
+    assert claim.key == "ours-audit" and claim.verdict == verdict
+
+
+def test_an_audit_stays_within_the_promise():
+    """Few transcripts of a short run: it proves something, and no more than is certified (1e-6)."""
+    found = promise.proven(SMALL.model_copy(update={"promise_audit_samples": 5000}))
+    assert 0.0 < found["audited"][0] < found["certified"][0] <= 0.25
+
+
+def test_every_promise_is_kept_in_one_file(learned, data, tmp_path):
+    claims.keep(tables.promises(SMALL, learned), SMALL, data, str(tmp_path))
+    (entry,) = promises.load(tmp_path)
+    assert entry.sentence.startswith(
+        "one data point of 2 mushrooms of one agent changes all that is ever"
+    )
+    assert entry.best_unprotected == pytest.approx(0.995) and entry.twin == pytest.approx(0.97)
+    assert entry.delta <= 0.25 and entry.runs == 2
