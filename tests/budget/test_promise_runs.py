@@ -8,8 +8,6 @@ from companion import promises
 from companion.budget import claims, promise, tables, words
 from companion.budget.params import Params
 from companion.data import mushrooms, streams
-from ldp_core import quantizer
-from ldp_core.accountant.promise import certify, drift
 
 SMALL = Params(
     promise_runs=2,
@@ -73,18 +71,6 @@ def test_what_is_judged_is_what_is_sent(data, monkeypatch):
 def test_wrong_data_are_refused(data):
     with pytest.raises(ValueError, match="the mushrooms here are not those of SHA-256 0000"):
         promise.compute(**{**piece(data, KEPT), "data": "0" * 64})
-
-
-def test_the_cell_of_the_notebook_is_the_certificate():
-    """The theorem's line, as the notebook writes it, is what the accountant rounds outwards."""
-    terms, t = promise.planned(SMALL, 0.25).terms, np.arange(500)
-    theta, psi, _ = drift(terms, len(t))
-    E = np.hypot(theta, psi)[: len(t)] / terms.schedules.step(t)
-    information = quantizer.information(terms.degree)
-    by_hand = np.sqrt(1 - np.prod(np.cos(np.sqrt(information) * E / 2) ** 2, axis=0))
-    certified = certify(terms, len(t)).delta
-    assert (by_hand <= certified).all()
-    np.testing.assert_allclose(by_hand, certified, rtol=1e-4)
 
 
 @pytest.fixture(scope="module")
