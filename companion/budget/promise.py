@@ -9,7 +9,7 @@ agents may learn from, never on those that judge it.
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import lru_cache
 
 import numpy as np
 import pandas as pd
@@ -19,6 +19,7 @@ from companion import runs
 from companion.budget.params import BLOCK, Params
 from companion.data import mushrooms, streams
 from companion.mushrooms import problem
+from companion.params import AGENTS
 from companion.problems import centred
 from ldp_core import audit, optimizer, quantizer
 from ldp_core.accountant import promise_plan
@@ -64,22 +65,26 @@ def compute(
         raise ValueError(f"the mushrooms here are not those of SHA-256 {data[:12]}")
     numbers, T = range(first_run, first_run + count), settings.promise_iterations
     algorithm, clip = _algorithm(settings, **learner)
-    points, held_out = settings.promise_warm_up + T, settings.test + validation
-    shape = algorithm.network.agents, points, settings.samples, features.rows, held_out
-    train, held = streams.history(settings.seed, numbers, *shape)
+    train, judged = _rows(settings, numbers, features.rows, validation)
     oracle = centred.Centred(features, table.labels, train, clip, settings.promise_warm_up)
-    run = (
-        planned(settings, learner["target"]).run
-        if algorithm.quantised
-        else partial(optimizer.run, algorithm)
-    )
     start = np.zeros((count, algorithm.network.agents, features.dim + 1))
-    last = run(oracle, start, T, seed=settings.seed, runs=numbers)
+    address = {"seed": settings.seed, "runs": numbers}
+    if algorithm.quantised:
+        last = planned(settings, learner["target"]).run(oracle, start, T, **address)
+    else:
+        last = optimizer.run(algorithm, oracle, start, T, **address)
     messages = algorithm.send(last, algorithm.coins(settings.seed)(numbers, T, start.shape[2]))
-    judged = held[:, :, settings.test :] if validation else held
     accuracy = centred.accuracy(features, table.labels, messages.values()[0], judged)
     arrivals = [[np.bincount(own.ravel()).max() for own in of_run] for of_run in train]
     return {"accuracy": accuracy, "bits": _bits(messages), "arrivals": np.array(arrivals)}
+
+
+def _rows(params: Params, numbers: range, rows: int, validation: int) -> tuple:
+    """Return what agents learn from, and on what they are judged: test rows, or others."""
+    points, held_out = params.promise_warm_up + params.promise_iterations, params.test + validation
+    shape = AGENTS, points, params.samples, rows, held_out
+    train, held = streams.history(params.seed, numbers, *shape)
+    return train, held[:, :, params.test :] if validation else held
 
 
 def _bits(messages: optimizer.Messages) -> np.ndarray:
@@ -137,7 +142,7 @@ def learned(params: Params, data: mushrooms.Mushrooms) -> pd.DataFrame:
     """Return target, learner, run, accuracy (mean of agents), bits, arrivals; shows progress.
 
     Learners are the one that keeps its promise and its twin for every target, and two that promise
-    nothing: Fig. 2's, without quantisation, on rows as they are, and the best that was tuned.
+    nothing (target 0): Fig. 2's, unquantised, on rows as they are, and the best that was tuned.
     """
     if not params.promise_targets:
         return pd.DataFrame(columns=["learner", "target", "run", "accuracy", "arrivals", "bits"])
@@ -148,7 +153,7 @@ def learned(params: Params, data: mushrooms.Mushrooms) -> pd.DataFrame:
     ]
     pieces = _shards(params, data, [*both, tuned(params, data)])
     results = runs.run(compute, pieces, description=f"{params.promise_runs} runs of each promise")
-    own = [_rows(piece, result) for piece, result in zip(pieces, results, strict=True)]
+    own = [_table(piece, result) for piece, result in zip(pieces, results, strict=True)]
     return pd.concat([*own, _figure_2(params, data)], ignore_index=True)
 
 
@@ -173,13 +178,14 @@ def _figure_2(params: Params, data: mushrooms.Mushrooms) -> pd.DataFrame:
     pieces = convergence.shards(params.into(convergence.Params, **changes), data, ["unquantised"])
     results = runs.run(convergence.compute, pieces, description="Fig. 2's unprotected learner")
     accuracy = np.concatenate([result["accuracy"][-1].mean(axis=1) for result in results])
-    return pd.DataFrame({"learner": "figure 2", "run": range(len(accuracy)), "accuracy": accuracy})
+    named = {"learner": "figure 2", "target": 0.0}
+    return pd.DataFrame({**named, "run": range(len(accuracy)), "accuracy": accuracy})
 
 
-def _rows(piece: dict, result: dict[str, np.ndarray]) -> pd.DataFrame:
+def _table(piece: dict, result: dict[str, np.ndarray]) -> pd.DataFrame:
     learner, accuracy = piece["learner"], result["accuracy"].mean(axis=1)
     kind = {True: "promised", False: "twin"}.get(learner.get("quantised"), "tuned")
-    named = {"learner": kind, "target": learner.get("target", np.nan)}
+    named = {"learner": kind, "target": learner.get("target", 0.0)}
     found = {"accuracy": accuracy, "arrivals": result["arrivals"].max(axis=1)}
     bits = result["bits"].mean() if len(result["bits"]) else np.nan
     numbers = range(piece["first_run"], piece["first_run"] + piece["count"])

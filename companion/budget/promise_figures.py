@@ -30,7 +30,8 @@ def promise(
     for (target, curve), colour in zip(profiles.groupby("target"), SHADES, strict=False):
         right.plot(curve["epsilon"], curve["delta"], color=colour, label=f"δ(0) = {target:g}")
         right.plot(curve["epsilon"], curve["gaussian"], color=colour, ls="--", lw=1)
-    right.plot([], [], color="grey", ls="--", lw=1, label="Gaussian with the same affinity")
+    right.plot([], [], color="grey", label="solid: proven, from the affinity alone")
+    right.plot([], [], color="grey", ls="--", lw=1, label="dashed: Gaussian of the same affinity")
     right.set(yscale="log", ylim=(1e-5, 1), xlabel="ε", ylabel="δ(ε), for all time")
     right.set_title("The same promises, for every ε")
     right.legend(fontsize="small", loc="upper right")

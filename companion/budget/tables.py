@@ -207,34 +207,16 @@ def promises(params: Params, learned: pd.DataFrame) -> pd.DataFrame:
     `gain` to Fig. 2's unprotected learner, paired over runs, each with a 95 % interval (Student);
     `tuned` is the unprotected learner whose step sizes were chosen on rows that are not tested.
     """
-    wide = learned.pivot_table("accuracy", "run", ["learner", "target"], dropna=False)
-    plain = learned[learned["target"].isna()].pivot(
-        columns="learner", index="run", values="accuracy"
-    )
-    rows = []
+    wide = learned.pivot(index="run", columns=["learner", "target"], values="accuracy")
+    bits, rows = learned.groupby("target")["bits"].mean(), []
     for target in params.promise_targets:
-        found, own, twin = (
-            promise.planned(params, target),
-            *(wide[k, target] for k in ("promised", "twin")),
-        )
-        certified = {"certified": found.certificate.delta.max(), "mu": found.certificate.mu.max()}
-        certified |= {"program": found.certificate.program.max(), "unit": found.certificate.unit}
-        spread = (
-            _ends("accuracy", own)
-            | _ends("lost", own - twin)
-            | _ends("gain", own - plain["figure 2"])
-        )
-        others = {
-            "accuracy_unquantised": twin,
-            "figure_2": plain["figure 2"],
-            "tuned": plain["tuned"],
-        }
-        means = {name: values.mean() for name, values in others.items()}
-        sent = learned[(learned["target"] == target) & (learned["learner"] == "promised")]
-        sizes = {"runs": len(own), "bits": sent["bits"].mean(), "t": params.promise_iterations}
-        rows.append(
-            {"target": target, **certified, **spread, **means, **sizes, **_schedules(found)}
-        )
+        own, twin = wide["promised", target], wide["twin", target]
+        plain, tuned = wide["figure 2", 0.0], wide["tuned", 0.0]
+        row = {"target": target, "t": params.promise_iterations, "runs": len(own)}
+        row |= _ends("accuracy", own) | _ends("lost", own - twin) | _ends("gain", own - plain)
+        row |= {"accuracy_unquantised": twin.mean(), "figure_2": plain.mean()}
+        row |= {"tuned": tuned.mean(), "bits": bits[target]}
+        rows.append(row | _certified(promise.planned(params, target)))
     return pd.DataFrame(rows)
 
 
@@ -244,10 +226,13 @@ def _ends(name: str, values: pd.Series) -> dict[str, float]:
     return {name: mean, f"{name}_low": mean - half, f"{name}_high": mean + half}
 
 
-def _schedules(found: promise.Plan) -> dict[str, float]:
-    chosen = found.schedules
-    exponents = {"lam_0": chosen.lam_0, "nu": chosen.nu, "varsigma": max(chosen.varsigma)}
-    return {**exponents, "d_0_smallest": min(chosen.d_0), "d_0_largest": max(chosen.d_0)}
+def _certified(found: promise.Plan) -> dict:
+    """Return what a plan promises, and the schedules it chose."""
+    kept, chosen = found.certificate, found.schedules
+    ends = {"d_0_smallest": min(chosen.d_0), "d_0_largest": max(chosen.d_0)}
+    steps = {"lam_0": chosen.lam_0, "nu": chosen.nu, "varsigma": max(chosen.varsigma), **ends}
+    largest = {"certified": kept.delta, "program": kept.program, "mu": kept.mu}
+    return {**{name: value.max() for name, value in largest.items()}, "unit": kept.unit, **steps}
 
 
 def units(params: Params, learned: pd.DataFrame) -> pd.DataFrame:

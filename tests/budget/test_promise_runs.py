@@ -79,7 +79,7 @@ def learned():
     accuracies = {"promised": (0.95, 0.97), "twin": (0.96, 0.98), "figure 2": (0.95, 0.95)}
     accuracies["tuned"] = (0.99, 1.0)
     for learner, values in accuracies.items():
-        target = 0.25 if learner in ("promised", "twin") else np.nan
+        target = 0.25 if learner in ("promised", "twin") else 0.0
         bits = 5.0 if learner == "promised" else np.nan
         rows += [(learner, target, run, value, 4, bits) for run, value in enumerate(values)]
     return pd.DataFrame(rows, columns=["learner", "target", "run", "accuracy", "arrivals", "bits"])
