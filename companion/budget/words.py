@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import pandas as pd
+from IPython.display import Markdown
 
 from companion.budget.bounds import CERTIFICATE, EARLY, LATE, LATEST
 from companion.budget.params import NORMALISATIONS, Params
@@ -15,7 +16,7 @@ from ldp_core.accountant import meaning
 PAPER_D_0 = 2.0  # the smallest of section 4.1
 
 
-def spent(summary: pd.DataFrame, params: Params) -> str:
+def spent(summary: pd.DataFrame, params: Params) -> Markdown:
     """Return what data points have cost after all iterations, at the ends of the steps."""
     last = summary[summary["t"] == params.iterations].set_index(["arrival", "d_0"])
     ends = min(params.budget_d_0), max(params.budget_d_0)
@@ -23,7 +24,7 @@ def spent(summary: pd.DataFrame, params: Params) -> str:
         [last.loc[(arrival, d_0), "median"] for d_0 in ends] for arrival in ("uniform", "first")
     )
     low, high = (last.loc[("uniform", d_0), "vacuous"] for d_0 in ends)
-    return (
+    return Markdown(
         f"After {params.iterations} iterations a data point of the whole run has cost a median of "
         f"**{few:.3g}** at $d_0 = {ends[0]:g}$ and {many:.3g} at $d_0 = {ends[1]:g}$; the first data "
         f"point **{first:.3g}** and {later:.3g}. Above 1 the sum says nothing: that is so for "
@@ -32,14 +33,14 @@ def spent(summary: pd.DataFrame, params: Params) -> str:
     )
 
 
-def arrivals(table: pd.DataFrame, params: Params) -> str:
+def arrivals(table: pd.DataFrame, params: Params) -> Markdown:
     """Return how the sum and the exact number fall with the time of arrival."""
     middle = table.groupby(["normalise", "d_0", "asked_k"])[["paper", "exact"]].median()
     early, late = min(params.arrivals), max(params.arrivals)
     fine, coarse = min(params.case_d_0), max(params.case_d_0)
     first, last = (middle.loc[("none", fine, k)] for k in (early, late))
     scaled = middle.loc[("l1", coarse, late)]
-    return (
+    return Markdown(
         f"Unnormalised, $d_0 = {fine:g}$: from $k = {early}$ to $k = {late}$ the sum falls from "
         f"{first['paper']:.3g} to {last['paper']:.3g}, the exact number from {first['exact']:.3g} to "
         f"{last['exact']:.3g}. With rows of L1 norm 1 and $d_0 = {coarse:g}$ they end at "
@@ -48,7 +49,7 @@ def arrivals(table: pd.DataFrame, params: Params) -> str:
     )
 
 
-def sandwich(measured: pd.DataFrame) -> str:
+def sandwich(measured: pd.DataFrame) -> Markdown:
     """Return the case in which adding up deltas exaggerates most, and whether an audit refutes."""
     vacuous = measured[measured["paper"] >= 1]
     vacuous = vacuous if len(vacuous) else measured
@@ -56,7 +57,7 @@ def sandwich(measured: pd.DataFrame) -> str:
     refuted = int((measured["audit"] > measured["upper"]).sum())
     ending = "**the accountant is refuted**" if refuted else "the accountant is not refuted"
     right = float(meaning.accuracy(telling["exact"]))
-    return (
+    return Markdown(
         f"Look at rows: {telling['normalise']}, $k = {telling['k']}$. The paper's sum is "
         f"**{telling['paper']:.3g}** and says nothing; the exact total variation is "
         f"**{telling['exact']:.3g}**: an attacker who sees everything is right in {right:.0%} of "
@@ -67,12 +68,12 @@ def sandwich(measured: pd.DataFrame) -> str:
     )
 
 
-def bounds(promises: pd.DataFrame, params: Params) -> str:
+def bounds(promises: pd.DataFrame, params: Params) -> Markdown:
     """Return what each bound promises, and the steps that a target would need."""
     own = promises[promises["normalise"] == params.normalise].set_index("bound")
     power, needed = own["log10_delta"], own["log10_d_0"]
     empty = "Every one of these promises is empty here. " if (power >= 0).all() else ""
-    return (
+    return Markdown(
         f"Feature rows: {params.normalise}. Theorem 2.1 promises $\\delta \\le$ "
         f"**{10 ** power['theorem 2.1']:.3g}** for {params.iterations} iterations, Theorem 2.2 "
         f"$\\delta \\le 10^{{{power['theorem 2.2']:.1f}}}$ for all time, our certificate's sum is "
@@ -105,10 +106,10 @@ def kept(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(cells).set_index("rows")
 
 
-def promise(promises: pd.DataFrame, params: Params) -> str:
+def promise(promises: pd.DataFrame, params: Params) -> Markdown:
     """Return the promises, each with its unit in the same sentence, and what it costs."""
     sentences = [f"- {_promise(row, params)}" for row in promises.itertuples()]
-    return "\n".join(sentences) or "`promise_targets` is empty: this part is left out."
+    return Markdown("\n".join(sentences) or "`promise_targets` is empty: this part is left out.")
 
 
 def _promise(row, params: Params) -> str:
@@ -124,12 +125,12 @@ def _promise(row, params: Params) -> str:
     )
 
 
-def proven(table: pd.DataFrame) -> str:
+def proven(table: pd.DataFrame) -> Markdown:
     """Return what an informed attacker proves of a promise."""
     if table.empty:
-        return "No attack was tried (`promise_audit_samples = 0`)."
+        return Markdown("No attack was tried (`promise_audit_samples = 0`).")
     row = table.iloc[0]
-    return (
+    return Markdown(
         f"Of the promised $\\delta = {row['certified']:.3f}$ it proves **{row['audited']:.3f}**, at "
         f"confidence $1 - 10^{{{math.log10(RISK):.0f}}}$."
     )

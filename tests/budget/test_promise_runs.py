@@ -142,7 +142,7 @@ def test_nothing_is_promised_without_targets(data):
     none = SMALL.model_copy(update={"promise_targets": ()})
     found = tables.promises(none, promise.learned(none, data))
     assert found.empty and claims.promises(found, promise.proven(none), none) == []
-    assert words.promise(found, none).endswith("this part is left out.")
+    assert words.promise(found, none).data.endswith("this part is left out.")
 
 
 @pytest.mark.parametrize(
