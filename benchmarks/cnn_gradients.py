@@ -1,8 +1,7 @@
-"""How good are chunk size and memory format for the CNN's full-history gradients, and what could the machine do?"""
+"""How good is the chunk size for the CNN's full-history gradients, and what could the machine do?"""
 
 from __future__ import annotations
 
-import itertools
 import time
 
 import numpy as np
@@ -21,36 +20,22 @@ def main(quick: bool = False) -> dict[str, float]:
     agents, samples, rounds = (2, 64, 1) if quick else (5, 512, 5)
     chunks = sorted({32, neural.CHUNK} if quick else {16, 32, 64, 128, 256, neural.CHUNK})
     oracle, theta = _problem(agents, samples)
-    workers = torch.get_num_threads()
-    default = (neural.CHUNK, neural.MEMORY_FORMAT, workers)
-    sweep = [(chunk, memory_format, workers) for chunk, memory_format in itertools.product(chunks, neural.MEMORY_FORMATS)]
-    alone = (neural.CHUNK, neural.MEMORY_FORMAT, 1)
-    calls = {setting: _call(oracle, theta, *setting) for setting in {*sweep, alone}}
-    seconds = _medians(calls, rounds)
-    rates = {setting: agents * samples / seconds[setting] for setting in seconds}
-    best = max(sweep, key=rates.__getitem__)
-    print(
-        f"sample-gradients/s of the CNN, {agents} agents x {samples} distinct samples, {workers} worker(s), median of {rounds}:"
-    )
-    for memory_format in neural.MEMORY_FORMATS:
-        print(
-            f"  {memory_format:>13}: " + "  ".join(f"{chunk}: {rates[chunk, memory_format, workers]:.0f}" for chunk in chunks)
-        )
-    print(
-        f"the default (chunk {default[0]}, {default[1]}) does {rates[default]:.0f}/s, {rates[default] / rates[best]:.0%} of "
-        f"the best (chunk {best[0]}, {best[1]}); on one worker {rates[alone]:.0f}/s"
-    )
+    seconds = _medians({chunk: _call(oracle, theta, chunk) for chunk in chunks}, rounds)
+    rates = {chunk: agents * samples / seconds[chunk] for chunk in chunks}
+    best, default = max(chunks, key=rates.__getitem__), rates[neural.CHUNK]
+    print(f"sample-gradients/s of the CNN, {agents} agents x {samples} samples, by chunk:")
+    print("  ".join(f"{chunk}: {rates[chunk]:.0f}" for chunk in chunks))
+    print(f"the default ({neural.CHUNK}) does {default / rates[best]:.0%} of the best ({best})")
     per_sample, ceiling = _flop_per_sample(), _matrix_product_rate(rounds)
-    share = rates[default] * per_sample / ceiling
+    share = default * per_sample / ceiling
     print(
-        f"ceiling: {per_sample / 1e6:.1f} MFLOP a sample forward and back; a matrix product does {ceiling / 1e9:.0f} GFLOP/s, "
-        f"which would be {ceiling / per_sample:.0f} sample-gradients/s; the default reaches {share:.0%} of it"
+        f"ceiling: {per_sample / 1e6:.1f} MFLOP a sample forward and back; a matrix product does "
+        f"{ceiling / 1e9:.0f} GFLOP/s; the default reaches {share:.0%} of it"
     )
     return {
-        "default / best chunk and memory format": rates[default] / rates[best],
-        f"{workers} worker(s) / 1": rates[default] / rates[alone],
+        "default / best chunk": default / rates[best],
         "share of the FLOP ceiling": share,
-        "CNN sample-gradients/s": rates[default],
+        "CNN sample-gradients/s": default,
     }
 
 
@@ -64,10 +49,9 @@ def _problem(agents: int, samples: int) -> tuple[neural.FullHistory, np.ndarray]
     return neural.FullHistory(CNN, x, y, history), theta
 
 
-def _call(oracle: neural.FullHistory, theta: np.ndarray, chunk: int, memory_format: str, workers: int):
-    """Return a function that computes the gradients over the whole history with these settings."""
-    options = {"chunk": chunk, "memory_format": memory_format, "workers": workers}
-    other = neural.FullHistory(oracle.module, oracle.x, oracle.y, oracle.history, **options)
+def _call(oracle: neural.FullHistory, theta: np.ndarray, chunk: int):
+    """Return a function that computes the gradients over the whole history in such chunks."""
+    other = neural.FullHistory(oracle.module, oracle.x, oracle.y, oracle.history, chunk=chunk)
     return lambda: other(theta, other.iterations - 1)
 
 
@@ -87,7 +71,9 @@ def _flop_per_sample() -> float:
     """Return the additions and multiplications of one sample's gradient, counted by torch (convolutions and products alone)."""
     module, batch = parameters.make(CNN), 8
     with FlopCounterMode(display=False) as counter:
-        neural.cross_entropy(module(torch.zeros(batch, 1, 28, 28)), torch.zeros(batch, dtype=torch.long)).sum().backward()
+        neural.cross_entropy(
+            module(torch.zeros(batch, 1, 28, 28)), torch.zeros(batch, dtype=torch.long)
+        ).sum().backward()
     return counter.get_total_flops() / batch
 
 

@@ -1,11 +1,11 @@
-"""Any torch module as a gradient oracle on flat parameters: gradients over everything an agent has seen (Algorithm 1, step a).
+"""Any torch module as a gradient oracle on flat parameters (Algorithm 1, step a).
 
-    g_t^i = 1/n sum_{k < n} 1/N sum_{s <= N} grad loss(theta_t^i, sample s of data point k),    n = warm_up + t + 1.
+    g_t^i = 1/n sum_{k < n} 1/N sum_{s <= N} grad loss(theta_t^i, sample s of data point k),
 
-A sample that the history holds c times is evaluated once and counts c times. The samples are cut into chunks; the chunks are
-shared out to Python threads, each of which uses torch with one thread of its own, and are added up in float64 in a fixed order.
-The chunks do not depend on the number of threads, nor on what else is computed in the same batch, so neither do the bits.
-(torch's own threads would cut the sums themselves, and their results differ with the number of threads.)
+n = warm_up + t + 1: gradients over everything an agent has seen. A sample that the history holds c
+times is evaluated once and counts c times. Samples are evaluated in chunks, each by torch with one
+thread, and added up in float64 in a fixed order: the bits depend neither on the number of threads
+(torch's own would cut the sums themselves) nor on what else is computed in the same batch.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from __future__ import annotations
 import copy
 import operator
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -25,13 +24,12 @@ from companion.problems.parameters import BATCH_NORM, Module, layout, make
 from ldp_core.quantizer import NotFinite
 from ldp_core.randomness import Purpose, generator
 
-# Fixed, not measured when a run begins: the bits of a sum depend on its chunks, and must not depend on how busy a machine is.
-# Of 16, 32, ..., 512 it is within 3 % of the best for the CNN with SSE 4.1, AVX2 and AVX-512: benchmarks/cnn_gradients.py
+# Fixed, not measured when a run begins: the bits of a sum depend on its chunks, and must not depend
+# on how busy a machine is. Of 16, 32, ..., 512 it is within 3 % of the best for the CNN with SSE
+# 4.1, AVX2 and AVX-512: benchmarks/cnn_gradients.py
 CHUNK = 128
-MEMORY_FORMAT = "channels_last"
-MEMORY_FORMATS = {"contiguous": torch.contiguous_format, "channels_last": torch.channels_last}
 
-Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]  # (outputs, targets) -> one loss per sample
+Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]  # (outputs, targets) -> one a sample
 
 
 def cross_entropy(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
@@ -47,14 +45,13 @@ class Weighted(NamedTuple):
 
 
 class FullHistory:
-    """The gradient oracle of a batch of runs: `oracle(theta [runs, agents, dim], t)` -> gradients of the same shape.
+    """The gradient oracle of a batch of runs: (theta `[runs, agents, dim]`, t) -> gradients alike.
 
-    `history [runs, agents, data points, samples]` holds row numbers of the shared `x` and `y`; data point k of an agent is what
-    it acquires at time k - warm_up, and at time t it uses the first warm_up + t + 1. `loss(outputs, targets)` returns one
-    number per sample. The network is computed in `dtype`; theta and the gradients are float64.
-
-    Samples must not influence each other: batch normalisation in training mode is refused. `batch_dependent=True` allows it and
-    then evaluates the whole history, repetitions included, as one batch: `chunk` does not apply, and memory grows with t.
+    `history [runs, agents, data points, samples]` holds row numbers of the shared `x` and `y`; data
+    point k of an agent is what it acquires at time k - warm_up, and at time t it uses the first
+    warm_up + t + 1. `loss(outputs, targets)` returns one number per sample. The network is computed
+    in `dtype`; theta and the gradients are float64. Samples must not influence each other: batch
+    normalisation in training mode is refused.
     """
 
     def __init__(
@@ -67,10 +64,7 @@ class FullHistory:
         loss: Loss = cross_entropy,
         warm_up: int = 0,
         chunk: int = CHUNK,
-        memory_format: str = MEMORY_FORMAT,
         dtype: torch.dtype = torch.float32,
-        workers: int | None = None,
-        batch_dependent: bool = False,
     ):
         self.module = copy.deepcopy(make(module)).to(dtype)
         self.layout = layout(self.module)
@@ -78,18 +72,12 @@ class FullHistory:
         if len(self.x) != len(self.y):
             raise ValueError(f"x has {len(self.x)} rows and y {len(self.y)}: they must agree")
         self.history = _checked_history(history, len(self.x))
-        if not 0 <= warm_up < self.history.shape[2]:
-            raise ValueError(
-                f"warm_up = {warm_up} must lie in [0, {self.history.shape[2]}), the number of data points in the history"
-            )
-        if memory_format not in MEMORY_FORMATS:
-            raise ValueError(f"memory_format = {memory_format!r} must be one of {', '.join(MEMORY_FORMATS)}")
-        _require_independent_samples(self.module, batch_dependent)
-        self.warm_up, self.dtype, self.batch_dependent = int(warm_up), dtype, batch_dependent
+        if not 0 <= warm_up < (points := self.history.shape[2]):
+            rule = f"must lie in [0, {points}), the number of data points in the history"
+            raise ValueError(f"warm_up = {warm_up} {rule}")
+        _require_independent_samples(self.module)
+        self.warm_up, self.dtype, self._loss = int(warm_up), dtype, loss
         self.chunk = _at_least_one("chunk", chunk)
-        self.workers = None if workers is None else _at_least_one("workers", workers)
-        self._loss, self._memory_format = loss, MEMORY_FORMATS[memory_format]
-        self._copies: list[nn.Module] = []
 
     @property
     def iterations(self) -> int:
@@ -102,9 +90,11 @@ class FullHistory:
         return self.layout.dim
 
     def seen(self, t: int) -> np.ndarray:
-        """Return the rows that the agents have seen at time t, `[runs, agents, samples so far]`, in order of arrival."""
+        """Return the rows seen at time t, `[runs, agents, samples so far]`, in order of arrival."""
         if not 0 <= t < self.iterations:
-            raise ValueError(f"t = {t} must lie in [0, {self.iterations}): there are no data beyond")
+            raise ValueError(
+                f"t = {t} must lie in [0, {self.iterations}): there are no data beyond"
+            )
         return self.history[:, :, : self.warm_up + t + 1].reshape(*self.history.shape[:2], -1)
 
     def __call__(self, theta: np.ndarray, t: int) -> np.ndarray:
@@ -112,125 +102,118 @@ class FullHistory:
         return self._mean(theta, self._rows(t), self._gradient, self.dim)
 
     def loss(self, theta: np.ndarray, rows) -> np.ndarray:
-        """Return every agent's mean loss `[runs, agents]` on rows of x and y: `[k]`, `[agents, k]` or `[runs, agents, k]`."""
+        """Return every agent's mean loss `[runs, agents]` on rows of x and y.
+
+        The rows are `[k]`, `[agents, k]` or `[runs, agents, k]`.
+        """
         return self._mean(theta, rows, self._total_loss, 1)[..., 0]
 
     def accuracy(self, theta: np.ndarray, rows) -> np.ndarray:
-        """Return the share of rows `[runs, agents]` whose largest output is at the label; rows as in `loss`."""
+        """Return the share of rows whose largest output is at the label; rows as in `loss`."""
         return self._mean(theta, rows, self._hits, 1)[..., 0]
 
     def _rows(self, t: int) -> np.ndarray:
         return self.seen(t)
 
     def _mean(self, theta: np.ndarray, rows, evaluate: Callable, width: int) -> np.ndarray:
-        """Return the mean over rows of what `evaluate` sums over a chunk, `[runs, agents, width]`."""
-        theta = self._checked_theta(theta)
-        rows = self._checked_rows(rows)
-        tasks = [(pair, piece) for pair in np.ndindex(*theta.shape[:2]) for piece in self._chunks(rows[pair])]
-
-        def work(task) -> np.ndarray:
-            pair, piece = task
-            with _named(*pair), self._private_module() as module:
-                return evaluate(module, theta[pair], piece)
-
+        """Return the mean over rows of what `evaluate` sums over a chunk, `[runs, agents,
+        width]`."""
+        theta, rows = self._checked_theta(theta), self._checked_rows(rows)
         sums = np.zeros((*theta.shape[:2], width))
-        with _map_in_threads(self.workers) as map_in_threads:
-            for (pair, _), part in zip(tasks, map_in_threads(work, tasks), strict=True):
-                sums[pair] += part
+        with _one_thread():
+            for pair in np.ndindex(*theta.shape[:2]):
+                for piece in self._chunks(rows[pair]):
+                    with _named(*pair):
+                        sums[pair] += evaluate(theta[pair], piece)
         return sums / rows.shape[2]
 
     def _chunks(self, rows: np.ndarray) -> Iterator[Weighted]:
-        if self.batch_dependent:
-            yield Weighted(rows, np.ones(len(rows)))
-            return
         distinct, counts = np.unique(rows, return_counts=True)
         for start in range(0, len(distinct), self.chunk):
-            yield Weighted(distinct[start : start + self.chunk], counts[start : start + self.chunk])
+            part = slice(start, start + self.chunk)
+            yield Weighted(distinct[part], counts[part])
 
-    @contextmanager
-    def _private_module(self) -> Iterator[nn.Module]:
-        """Lend out a copy of the module: `functional_call` swaps its parameters for a while, so threads cannot share one."""
-        try:
-            module = self._copies.pop()
-        except IndexError:
-            module = copy.deepcopy(self.module)
-        try:
-            yield module
-        finally:
-            self._copies.append(module)
-
-    def _outputs(self, module: nn.Module, vector: torch.Tensor, piece: Weighted) -> tuple[torch.Tensor, torch.Tensor]:
-        rows = torch.tensor(piece.rows)
-        parameters = {name: self._formatted(view) for name, view in self.layout.views(vector).items()}
-        outputs = torch.func.functional_call(module, parameters, (self._formatted(self.x.index_select(0, rows)),))
+    def _outputs(self, vector: torch.Tensor, piece: Weighted) -> tuple[torch.Tensor, torch.Tensor]:
+        rows, views = torch.tensor(piece.rows), self.layout.views(vector)
+        parameters = {name: _channels_last(view) for name, view in views.items()}
+        images = _channels_last(self.x.index_select(0, rows))
+        outputs = torch.func.functional_call(self.module, parameters, (images,))
         return outputs, self.y.index_select(0, rows)
 
-    def _formatted(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Return images and kernels in the memory format; `contiguous()` would leave those with one channel as they are."""
-        return tensor.to(memory_format=self._memory_format) if tensor.ndim == 4 else tensor
-
-    def _weighted_loss(self, module: nn.Module, vector: torch.Tensor, piece: Weighted) -> torch.Tensor:
-        losses = self._loss(*self._outputs(module, vector, piece))
+    def _weighted_loss(self, vector: torch.Tensor, piece: Weighted) -> torch.Tensor:
+        losses = self._loss(*self._outputs(vector, piece))
         if losses.shape != (len(piece.rows),):
-            raise ValueError(
-                f"loss returns shape {tuple(losses.shape)} for {len(piece.rows)} samples: it must be one number per sample"
-            )
+            found = f"shape {tuple(losses.shape)} for {len(piece.rows)} samples"
+            raise ValueError(f"loss returns {found}: it must be one number per sample")
         total = losses @ torch.as_tensor(piece.counts, dtype=losses.dtype)
         if not torch.isfinite(total):
             raise NotFinite("the loss is infinite or NaN: the network has diverged")
         return total
 
-    def _gradient(self, module: nn.Module, theta: np.ndarray, piece: Weighted) -> np.ndarray:
+    def _gradient(self, theta: np.ndarray, piece: Weighted) -> np.ndarray:
         with torch.enable_grad():
             vector = torch.tensor(theta, dtype=self.dtype, requires_grad=True)
-            (gradient,) = torch.autograd.grad(self._weighted_loss(module, vector, piece), vector)
+            (gradient,) = torch.autograd.grad(self._weighted_loss(vector, piece), vector)
         if not torch.isfinite(gradient).all():
             raise NotFinite("the gradient is infinite or NaN at a finite loss")
         return gradient.numpy()
 
-    def _total_loss(self, module: nn.Module, theta: np.ndarray, piece: Weighted) -> np.ndarray:
+    def _total_loss(self, theta: np.ndarray, piece: Weighted) -> np.ndarray:
         with torch.no_grad():
-            return self._weighted_loss(module, torch.tensor(theta, dtype=self.dtype), piece).numpy()
+            return self._weighted_loss(torch.tensor(theta, dtype=self.dtype), piece).numpy()
 
-    def _hits(self, module: nn.Module, theta: np.ndarray, piece: Weighted) -> np.ndarray:
+    def _hits(self, theta: np.ndarray, piece: Weighted) -> np.ndarray:
         with torch.no_grad():
-            outputs, labels = self._outputs(module, torch.tensor(theta, dtype=self.dtype), piece)
+            outputs, labels = self._outputs(torch.tensor(theta, dtype=self.dtype), piece)
         return np.asarray((outputs.argmax(dim=1) == labels).numpy() @ piece.counts)
 
     def _checked_theta(self, theta) -> np.ndarray:
-        theta = np.asarray(theta, dtype=np.float64)
-        if theta.shape != (*self.history.shape[:2], self.dim):
-            raise ValueError(f"theta has shape {theta.shape}, it must be {(*self.history.shape[:2], self.dim)}")
+        theta, shape = np.asarray(theta, dtype=np.float64), (*self.history.shape[:2], self.dim)
+        if theta.shape != shape:
+            raise ValueError(f"theta has shape {theta.shape}, it must be {shape}")
         for run, agent in np.argwhere(~np.isfinite(theta).all(axis=2)):
             raise NotFinite(f"run {run} of this batch, agent {agent}: theta must be finite")
         return theta
 
     def _checked_rows(self, rows) -> np.ndarray:
         rows, pairs = np.asarray(rows), self.history.shape[:2]
-        if not 1 <= rows.ndim <= 3 or rows.shape[-1] == 0 or rows.shape[:-1] != pairs[3 - rows.ndim :]:
-            raise ValueError(f"rows has shape {rows.shape}: it must be [k], [agents, k] or [runs, agents, k] with k > 0")
-        return np.broadcast_to(_checked_indices("rows", rows, len(self.x)), (*pairs, rows.shape[-1]))
+        fits = 1 <= rows.ndim <= 3 and rows.shape[-1] and rows.shape[:-1] == pairs[3 - rows.ndim :]
+        if not fits:
+            rule = "[k], [agents, k] or [runs, agents, k] with k > 0"
+            raise ValueError(f"rows has shape {rows.shape}: it must be {rule}")
+        indices = _checked_indices("rows", rows, len(self.x))
+        return np.broadcast_to(indices, (*pairs, rows.shape[-1]))
 
 
 class SampledHistory(FullHistory):
-    """An APPROXIMATION of `FullHistory`: the gradient over `sample` draws from the history, uniform and with replacement.
+    """An APPROXIMATION of `FullHistory`: the gradient over `sample` draws from the history.
 
-    Each draw is an entry of the history with probability 1/(n N), so the expectation over the draws is exactly the gradient
-    over the full history, and the variance is that of one entry's gradient divided by `sample`. While the history has no more
-    than `sample` entries it is taken as it is. The draws of a run depend on (seed, its number, agent, t) alone; `runs` are the
-    numbers of the runs in this batch (0, 1, 2, ... by default).
+    Each draw is an entry of the history with probability 1/(n N), with replacement, so the
+    expectation over the draws is exactly the gradient over the full history, and the variance is
+    that of one entry's gradient divided by `sample`. While the history has no more than `sample`
+    entries it is taken as it is. The draws of a run depend on (seed, its number, agent, t) alone;
+    `runs` are the numbers of the runs in this batch (0, 1, 2, ... by default).
     """
 
-    def __init__(self, module: Module, x, y, history, *, sample: int, seed: int, runs: Iterable[int] | None = None, **options):
+    def __init__(
+        self,
+        module: Module,
+        x,
+        y,
+        history,
+        *,
+        sample: int,
+        seed: int,
+        runs: Iterable[int] | None = None,
+        **options,
+    ):
         super().__init__(module, x, y, history, **options)
-        if self.batch_dependent:
-            raise ValueError(
-                "batch_dependent=True: a sample of the history is unbiased only if samples do not influence each other"
-            )
         self.sample, self.seed = _at_least_one("sample", sample), seed
         self.runs = list(range(len(self.history)) if runs is None else runs)
-        if len(self.runs) != len(self.history):
-            raise ValueError(f"runs has {len(self.runs)} numbers for the {len(self.history)} runs of the history")
+        if len(self.runs) != (there := len(self.history)):
+            raise ValueError(
+                f"runs has {len(self.runs)} numbers for the {there} runs of the history"
+            )
 
     def _rows(self, t: int) -> np.ndarray:
         seen = self.seen(t)
@@ -239,25 +222,23 @@ class SampledHistory(FullHistory):
         rows = np.empty((*seen.shape[:2], self.sample), dtype=seen.dtype)
         for position, agent in np.ndindex(*seen.shape[:2]):
             draw = generator(self.seed, Purpose.HISTORY, self.runs[position], agent=agent, t=t)
-            rows[position, agent] = seen[position, agent, draw.integers(seen.shape[2], size=self.sample)]
+            chosen = draw.integers(seen.shape[2], size=self.sample)
+            rows[position, agent] = seen[position, agent, chosen]
         return rows
 
 
-@contextmanager
-def _map_in_threads(workers: int | None) -> Iterator[Callable]:
-    """Lend out a `map` whose results come in order, computed by Python threads in which torch has one thread each.
+def _channels_last(tensor: torch.Tensor) -> torch.Tensor:
+    """Return images and kernels with their channels last."""
+    return tensor.to(memory_format=torch.channels_last) if tensor.ndim == 4 else tensor
 
-    torch releases the interpreter's lock while it computes. By default there are as many workers as torch has threads, and that
-    number is torch's again afterwards.
-    """
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Let torch compute with one thread, and give its threads back afterwards."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        if (workers or before) == 1:
-            yield map
-            return
-        with ThreadPoolExecutor(workers or before, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-            yield pool.map
+        yield
     finally:
         torch.set_num_threads(before)
 
@@ -265,41 +246,47 @@ def _map_in_threads(workers: int | None) -> Iterator[Callable]:
 @contextmanager
 def _named(run: int, agent: int) -> Iterator[None]:
     """Say in one sentence at which run and agent a computation failed."""
+    where = f"run {run} of this batch, agent {agent}"
     try:
         yield
     except ValueError as error:
         kind = NotFinite if isinstance(error, NotFinite) else ValueError
-        raise kind(f"run {run} of this batch, agent {agent}: {error}") from error
+        raise kind(f"{where}: {error}") from error
     except Exception as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise RuntimeError(f"run {run} of this batch, agent {agent}: the module or its loss failed: {reason}") from error
+        raise RuntimeError(f"{where}: the module or its loss failed: {reason}") from error
 
 
-def _require_independent_samples(module: nn.Module, batch_dependent: bool) -> None:
+def _require_independent_samples(module: nn.Module) -> None:
     for name, layer in module.named_modules():
         if isinstance(layer, nn.modules.dropout._DropoutNd) and layer.training and layer.p > 0:
-            raise ValueError(f"layer {name!r}: dropout draws from torch's global generator; use module.eval()")
-        coupled = isinstance(layer, BATCH_NORM) and (layer.training or layer.running_mean is None)
-        if coupled and not batch_dependent:
-            raise ValueError(
-                f"layer {name!r}: batch statistics make samples influence each other; use module.eval() or batch_dependent=True"
-            )
+            why = "dropout draws from torch's global generator; use module.eval()"
+            raise ValueError(f"layer {name!r}: {why}")
+        if isinstance(layer, BATCH_NORM) and (layer.training or layer.running_mean is None):
+            why = "batch statistics make samples influence each other; use module.eval()"
+            raise ValueError(f"layer {name!r}: {why}")
 
 
 def _tensor(array) -> torch.Tensor:
     """Return a tensor, or an array as one; torch warns of read-only arrays, so these are copied."""
-    return array if isinstance(array, torch.Tensor) else torch.as_tensor(np.require(array, requirements="W"))
+    return (
+        array
+        if isinstance(array, torch.Tensor)
+        else torch.as_tensor(np.require(array, requirements="W"))
+    )
 
 
 def _labels(tensor: torch.Tensor) -> torch.Tensor:
-    """Return whole numbers as int64, the type that torch's losses want; real targets stay as they are."""
+    """Return whole numbers as int64, the type that torch's losses want; real targets stay as they
+    are."""
     return tensor if tensor.is_floating_point() else tensor.long()
 
 
 def _checked_history(history, rows: int) -> np.ndarray:
     history = np.asarray(history)
     if history.ndim != 4 or 0 in history.shape:
-        raise ValueError(f"history has shape {history.shape}: it must be [runs, agents, data points, samples], none empty")
+        rule = "it must be [runs, agents, data points, samples], none empty"
+        raise ValueError(f"history has shape {history.shape}: {rule}")
     return _checked_indices("history", history, rows)
 
 
@@ -308,7 +295,9 @@ def _checked_indices(name: str, indices: np.ndarray, rows: int) -> np.ndarray:
         raise ValueError(f"{name} has type {indices.dtype}: it must hold row numbers")
     low, high = int(indices.min()), int(indices.max())
     if low < 0 or high >= rows:
-        raise ValueError(f"{name} holds {low if low < 0 else high}: row numbers must lie in [0, {rows})")
+        raise ValueError(
+            f"{name} holds {low if low < 0 else high}: row numbers must lie in [0, {rows})"
+        )
     return indices.astype(np.int64, copy=False)
 
 
