@@ -1,12 +1,13 @@
-"""From one image's gradient back to the image: DLG, iDLG, and matching by cosine with a prior.
+"""From one image's gradient back to the image: iDLG, and Adam with a prior.
 
-    dlg     Zhu, Liu and Han 2019: image and label logits together, squared distance, L-BFGS
-    idlg    Zhao, Mopuri and Bilen 2020: the label first (`labels`), then the image alone
-    cosine  Geiping et al. 2020: cosine distance, Adam on the derivative's signs, total variation, pixels kept in [0, 1]
+    idlg         Zhao, Mopuri and Bilen 2020: the label first (`labels`), then the image, by L-BFGS
+    signed_adam  Geiping et al. 2020: Adam on the derivative's signs, total variation, pixels in
+                 [0, 1]; of any loss
 
-Each attacks many images, and several starting points of each, at once. `line_search=False` is L-BFGS as in the published code
-of DLG and iDLG (every step has length one and may make things worse, so that some runs diverge); the default accepts only
-steps that help. All starting points come from (seed, problem number, restart): the same whatever is attacked beside.
+Each attacks many images, and several starting points of each, at once. `line_search=False` is
+L-BFGS as in the published code of iDLG (every step has length one and may make things worse, so
+that some runs diverge); the default accepts only steps that help. All starting points come from
+(seed, problem number, restart): the same whatever is attacked beside.
 """
 
 from __future__ import annotations
@@ -26,16 +27,16 @@ from companion.problems.parameters import layout
 from ldp_core.randomness import Purpose, generator
 
 SHAPE = (1, 28, 28)
-CLASSES = 10
 ESCAPE = 1e3  # pixels are in [0, 1]: a guess with a pixel beyond this will not come back
 PUBLISHED_MEMORY, PUBLISHED_LOSS = 100, 1e-6  # pairs kept; stop below this loss
+DRAWS = {"normal": "standard_normal", "uniform": "random"}
 
 
 class Inversion(NamedTuple):
     """The guess with the smallest loss among the restarts of each problem.
 
-    images `[problems, *shape]`, labels `[problems]`, loss `[problems]`, diverged `[problems]` (all restarts of it), steps
-    `[problems]` (of the chosen restart).
+    images `[problems, *shape]`, labels `[problems]`, loss `[problems]`, diverged `[problems]` (all
+    restarts of it), steps `[problems]` (of the chosen restart).
     """
 
     images: torch.Tensor
@@ -45,22 +46,21 @@ class Inversion(NamedTuple):
     steps: torch.Tensor
 
 
-def starting_points(seed: int, problems: Iterable[int], restarts: int, size: int, draw: str = "normal") -> torch.Tensor:
-    """Return starting points `[problems, restarts, size]`, each drawn at (seed, problem number, restart).
+def starting_points(
+    seed: int, problems: Iterable[int], restarts: int, size: int, draw: str = "normal"
+) -> torch.Tensor:
+    """Return points `[problems, restarts, size]`, each drawn at (seed, problem number, restart).
 
     "normal" is N(0, 1), as published; "uniform" is in [0, 1], where the pixels are.
     """
     points = [
         [
-            getattr(generator(seed, Purpose.ATTACK, number, agent=restart), _DRAWS[draw])(size=size)
+            getattr(generator(seed, Purpose.ATTACK, number, agent=restart), DRAWS[draw])(size=size)
             for restart in range(restarts)
         ]
         for number in problems
     ]
     return torch.tensor(np.array(points), dtype=torch.float32)
-
-
-_DRAWS = {"normal": "standard_normal", "uniform": "random"}
 
 
 def idlg(
@@ -70,58 +70,29 @@ def idlg(
     *,
     seed: int,
     numbers: Sequence[int] | None = None,
-    labels: torch.Tensor | None = None,
-    rule: str = "row sums",
     restarts: int = 1,
     steps: int = 300,
     line_search: bool = True,
-    shape: tuple[int, ...] = SHAPE,
 ) -> Inversion:
-    """Return iDLG's reconstructions from gradients `heard [problems, dim]` at `theta [dim]` or `[problems, dim]`.
+    """Return iDLG's reconstructions from `heard [problems, dim]` at `theta [(problems,) dim]`.
 
-    The label is inferred by `rule` unless it is given. `numbers` are the problems' numbers in their starting points' addresses
-    (0, 1, 2, ... by default).
+    `numbers` are the problems' numbers in their starting points' addresses (0, 1, 2, ... by
+    default).
     """
-    labels = label_rules.infer(layout(module), heard, rule) if labels is None else labels
-    return _by_lbfgs(module, theta, heard, labels, seed, numbers, restarts, steps, line_search, shape)
-
-
-def dlg(
-    module: nn.Module,
-    theta: torch.Tensor,
-    heard: torch.Tensor,
-    *,
-    seed: int,
-    numbers: Sequence[int] | None = None,
-    restarts: int = 1,
-    steps: int = 300,
-    line_search: bool = True,
-    shape: tuple[int, ...] = SHAPE,
-) -> Inversion:
-    """Return DLG's reconstructions: like `idlg`, but the label's logits are unknowns as well."""
-    return _by_lbfgs(module, theta, heard, None, seed, numbers, restarts, steps, line_search, shape)
-
-
-def cosine(
-    module: nn.Module,
-    theta: torch.Tensor,
-    heard: torch.Tensor,
-    labels: torch.Tensor,
-    *,
-    seed: int,
-    numbers: Sequence[int] | None = None,
-    restarts: int = 1,
-    steps: int = 300,
-    rate: float = 0.1,
-    variation: tuple[float, float] = (0.1, 0.01),
-    shape: tuple[int, ...] = SHAPE,
-) -> Inversion:
-    """Return reconstructions by cosine distance with a total-variation prior, by `signed_adam` in the box [0, 1]."""
-    matching = _matching(module, theta, heard, labels, restarts, shape, "cosine")
-    start = starting_points(seed, _numbers(numbers, len(heard)), restarts, matching.pixels, "uniform").flatten(0, 1)
-    images, loss = signed_adam(matching, start, shape, steps=steps, rate=rate, variation=variation)
-    nothing = torch.zeros(len(start), dtype=torch.bool)
-    return best(images, labels.repeat_interleave(restarts), loss, nothing, torch.full((len(start),), steps), restarts)
+    numbers = range(len(heard)) if numbers is None else numbers
+    if len(numbers) != len(heard):
+        found = f"numbers has {len(numbers)} entries for {len(heard)} problems"
+        raise ValueError(f"{found}: one each is needed")
+    labels = label_rules.infer(layout(module), heard).repeat_interleave(restarts)
+    theta = theta if theta.ndim == 1 else theta.repeat_interleave(restarts, dim=0)
+    matching = Matching(module, theta, heard.repeat_interleave(restarts, dim=0), SHAPE, labels)
+    start = starting_points(seed, numbers, restarts, matching.pixels).flatten(0, 1)
+    options: dict = {"target": PUBLISHED_LOSS, "escape": ESCAPE, "narrow": matching.narrow}
+    if not line_search:
+        options |= {"memory": PUBLISHED_MEMORY, "progress_tolerance": 0.0, "evaluations": steps}
+    found = lbfgs.minimise(matching, start, steps=steps, line_search=line_search, **options)
+    images = found.x.view(-1, *SHAPE)
+    return best(images, labels, found.value, found.diverged, found.steps, restarts)
 
 
 def signed_adam(
@@ -133,27 +104,31 @@ def signed_adam(
     rate: float,
     variation: tuple[float, float],
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return (images `[problems, *shape]`, losses without the prior) after `steps` of Adam on the signs of the derivatives.
+    """Return (images `[problems, *shape]`, losses without the prior) after `steps` of Adam.
 
-    The pixels stay in [0, 1]. The rate falls as half a cosine, the weight of the total variation geometrically from the first
-    to the second of `variation`: the prior leads at first and hardly biases the end. (Geiping et al. 2020 keep the weight and
-    cut the rate three times; on the feature maps of `features` that leaves errors a hundred times larger.)
+    Adam moves on the signs of the derivatives, and the pixels stay in [0, 1]. The rate falls as
+    half a cosine, the weight of the total variation geometrically from the first to the second of
+    `variation`: the prior leads at first and hardly biases the end. (Geiping et al. 2020 keep the
+    weight and cut the rate three times; on the feature maps of `features` that leaves errors a
+    hundred times larger.)
     """
     x = start.clone().clamp_(0.0, 1.0)
     optimiser = torch.optim.Adam([x], lr=rate)
     first, last = variation
     for step in range(steps):
         done = step / steps
-        optimiser.param_groups[0]["lr"] = rate * (0.5 + 0.5 * math.cos(math.pi * done)) + 1e-3 * rate
+        falling = 0.5 + 0.5 * math.cos(math.pi * done)
+        optimiser.param_groups[0]["lr"] = rate * falling + 1e-3 * rate
         weight = first * (last / first) ** done if first else 0.0
-        x.grad = (function(x)[1] + weight * total_variation(x.view(-1, *shape))[1].flatten(1)).sign()
+        prior = total_variation(x.view(-1, *shape))[1].flatten(1)
+        x.grad = (function(x)[1] + weight * prior).sign()
         optimiser.step()
         x.clamp_(0.0, 1.0)
     return x.view(-1, *shape), function(x)[0]
 
 
 def total_variation(images: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return every image's sum over neighbouring pixels of |difference|, divided by its pixels, and a subgradient of it."""
+    """Return the mean |difference| of neighbouring pixels of every image, and a subgradient."""
     down, right = images.diff(dim=-2), images.diff(dim=-1)
     pixels = images[0].numel()
     value = (down.abs().flatten(1).sum(dim=1) + right.abs().flatten(1).sum(dim=1)) / pixels
@@ -172,38 +147,6 @@ def best(images, labels, loss, diverged, steps, restarts: int) -> Inversion:
     chosen = ranked.argmin(dim=1)
     rows = torch.arange(len(loss)) * restarts + chosen
     pick = torch.arange(len(loss))
-    return Inversion(images[rows], labels[rows], loss[pick, chosen], diverged.all(dim=1), steps[pick, chosen])
-
-
-def _by_lbfgs(module, theta, heard, labels, seed, numbers, restarts, steps, line_search, shape) -> Inversion:
-    matching = _matching(module, theta, heard, labels, restarts, shape, "squared")
-    unknowns = matching.pixels + (CLASSES if labels is None else 0)
-    start = starting_points(seed, _numbers(numbers, len(heard)), restarts, unknowns).flatten(0, 1)
-    options = {} if line_search else {"memory": PUBLISHED_MEMORY, "progress_tolerance": 0.0, "evaluations": steps}
-    found = lbfgs.minimise(
-        matching,
-        start,
-        steps=steps,
-        target=PUBLISHED_LOSS,
-        escape=ESCAPE,
-        narrow=matching.narrow,
-        line_search=line_search,
-        **options,
+    return Inversion(
+        images[rows], labels[rows], loss[pick, chosen], diverged.all(dim=1), steps[pick, chosen]
     )
-    guessed = found.x[:, matching.pixels :].argmax(dim=1) if labels is None else matching.labels
-    images = found.x[:, : matching.pixels].view(-1, *shape)
-    return best(images, guessed, found.value, found.diverged, found.steps, restarts)
-
-
-def _matching(module, theta, heard, labels, restarts, shape, distance) -> Matching:
-    """Return the matching loss with every problem repeated once for each restart."""
-    theta = theta if theta.ndim == 1 else theta.repeat_interleave(restarts, dim=0)
-    labels = None if labels is None else labels.repeat_interleave(restarts)
-    return Matching(module, theta, heard.repeat_interleave(restarts, dim=0), shape, labels, distance)
-
-
-def _numbers(numbers: Sequence[int] | None, problems: int) -> Sequence[int]:
-    numbers = range(problems) if numbers is None else numbers
-    if len(numbers) != problems:
-        raise ValueError(f"numbers has {len(numbers)} entries for {problems} problems: one each is needed")
-    return numbers

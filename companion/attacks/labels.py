@@ -1,12 +1,14 @@
-"""The label behind one sample's gradient, from the last linear layer alone (iDLG: Zhao, Mopuri and Bilen 2020).
+"""The label behind one sample's gradient, from the last linear layer alone (iDLG: Zhao, Mopuri and
+Bilen 2020).
 
 For outputs o = W h + b and cross entropy, with p = softmax(o) and the label y,
 
     dL/dW_c = (p_c - [c = y]) h,    dL/db_c = p_c - [c = y].
 
-p_c - [c = y] is negative for c = y and for no other class. So the bias' smallest derivative is at the label, whatever the
-features h are; and where h >= 0 (sigmoid, ReLU) so is the smallest row sum of dL/dW, which adds up many more numbers and
-therefore stands far more noise. Features that can be negative (tanh) break the second rule.
+p_c - [c = y] is negative for c = y and for no other class. So the bias' smallest derivative is at
+the label, whatever the features h are; and where h >= 0 (sigmoid, ReLU) so is the smallest row sum
+of dL/dW, which adds up many more numbers and therefore stands far more noise. Features that can be
+negative (tanh) break the second rule.
 """
 
 from __future__ import annotations
@@ -19,13 +21,18 @@ RULES = ("row sums", "bias")
 
 
 def infer(layout: Layout, gradient: torch.Tensor, rule: str = "row sums") -> torch.Tensor:
-    """Return the label of every flat gradient `[..., dim]` of a module whose last layer is linear, by one of RULES."""
+    """Return the label of every flat gradient `[..., dim]` of a module whose last layer is linear,
+    by one of RULES."""
     if rule not in RULES:
         raise ValueError(f"rule = {rule!r} must be one of {', '.join(RULES)}")
     weight, bias = layout.shapes[-2:]
     if len(weight) != 2 or tuple(bias) != (weight[0],):
-        raise ValueError(f"the last parameters have shapes {tuple(weight)} and {tuple(bias)}: no linear layer")
+        raise ValueError(
+            f"the last parameters have shapes {tuple(weight)} and {tuple(bias)}: no linear layer"
+        )
     if rule == "bias":
         return gradient[..., -bias.numel() :].argmin(dim=-1)
-    rows = gradient[..., -bias.numel() - weight.numel() : -bias.numel()].unflatten(-1, tuple(weight))
+    rows = gradient[..., -bias.numel() - weight.numel() : -bias.numel()].unflatten(
+        -1, tuple(weight)
+    )
     return rows.sum(dim=-1).argmin(dim=-1)

@@ -1,10 +1,12 @@
-"""L-BFGS for many small problems at once, each with a state of its own (Nocedal and Wright 2006, algorithm 7.4).
+"""L-BFGS for many small problems at once, each with a state of its own (Nocedal and Wright 2006,
+algorithm 7.4).
 
     found = minimise(function, start, steps=300)
 
-Every call of `function` serves all problems: one may try a new direction with it while another shortens its step. A problem
-keeps its own pairs (s, y), step length and reasons to stop, so its path is the same whatever is computed beside it, up to
-rounding. A step is accepted when it lowers the value enough (Armijo), so values never rise.
+Every call of `function` serves all problems: one may try a new direction with it while another
+shortens its step. A problem keeps its own pairs (s, y), step length and reasons to stop, so its
+path is the same whatever is computed beside it, up to rounding. A step is accepted when it lowers
+the value enough (Armijo), so values never rise.
 """
 
 from __future__ import annotations
@@ -14,20 +16,24 @@ from typing import NamedTuple
 
 import torch
 
-Function = Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]  # x [problems, dim] -> values, gradients, row by row
+Function = Callable[
+    [torch.Tensor], tuple[torch.Tensor, torch.Tensor]
+]  # x [problems, dim] -> values, gradients, row by row
 
 ARMIJO = 1e-4  # the share of the predicted decrease that a step must achieve
 SHORTEST, LONGEST = 0.1, 0.5  # a rejected step is shortened to between a tenth and a half of itself
 MOST_CUTS = 20  # rejections in a row before a direction is given up
-CURVATURE = 1e-10  # a pair counts when s . y exceeds this share of |s| |y|: the approximate Hessian stays positive
+CURVATURE = 1e-10  # a pair counts when s . y exceeds this share of |s| |y|: curvature is positive
 
 
 class Found(NamedTuple):
-    """The best point of every problem: x `[problems, dim]`, its value, how many steps led there, and how it ended.
+    """The best point of every problem: x `[problems, dim]`, its value, how many steps led there,
+    and how it ended.
 
-    `converged`: the gradient or the progress fell below its tolerance, or no lower point could be found along the steepest
-    descent (the precision of the numbers is exhausted). `diverged`: the value or the gradient is not finite, or x has left the
-    ball |x_j| <= escape. Neither: the steps or the evaluations were used up.
+    `converged`: the gradient or the progress fell below its tolerance, or no lower point could be
+    found along the steepest descent (the precision of the numbers is exhausted). `diverged`: the
+    value or the gradient is not finite, or x has left the ball |x_j| <= escape. Neither: the steps
+    or the evaluations were used up.
     """
 
     x: torch.Tensor
@@ -51,20 +57,26 @@ def minimise(
     narrow: Callable[[torch.Tensor], Function] | None = None,
     line_search: bool = True,
 ) -> Found:
-    """Return a local minimum of every problem from start `[problems, dim]`, after at most `steps` accepted steps each.
+    """Return a local minimum of every problem from start `[problems, dim]`, after at most `steps`
+    accepted steps each.
 
-    `evaluations` limits the calls of `function` (default: twice the steps). A problem stops when max |gradient| <=
-    gradient_tolerance, when ten steps in a row lowered its value by less than progress_tolerance of it each, when its value
-    is at most `target`, or when it diverges. The loop ends as soon as all have stopped. `narrow(rows)` returns the function
-    of these problems alone: with it, problems that have stopped cost nothing. `line_search=False` accepts every step, as
-    `torch.optim.LBFGS` with learning rate one does: values may then rise, and some problems diverge.
+    `evaluations` limits the calls of `function` (default: twice the steps). A problem stops when
+    max |gradient| <= gradient_tolerance, when ten steps in a row lowered its value by less than
+    progress_tolerance of it each, when its value is at most `target`, or when it diverges. The loop
+    ends as soon as all have stopped. `narrow(rows)` returns the function of these problems alone:
+    with it, problems that have stopped cost nothing. `line_search=False` accepts every step, as
+    `torch.optim.LBFGS` with learning rate one does: values may then rise, and some problems
+    diverge.
     """
     if start.ndim != 2 or not start.is_floating_point():
-        raise ValueError(f"start has shape {tuple(start.shape)} and type {start.dtype}: it must be real, [problems, dim]")
+        found = f"start has shape {tuple(start.shape)} and type {start.dtype}"
+        raise ValueError(f"{found}: it must be real, [problems, dim]")
     for name, number in (("steps", steps), ("memory", memory)):
         if number < 1:
             raise ValueError(f"{name} = {number} must be at least 1")
-    problems = _Problems(start, memory, gradient_tolerance, progress_tolerance, target, escape, line_search)
+    problems = _Problems(
+        start, memory, gradient_tolerance, progress_tolerance, target, escape, line_search
+    )
     problems.begin(*function(start))
     narrowed, served = function, len(start)
     for _ in range((2 * steps if evaluations is None else evaluations) - 1):
@@ -74,18 +86,27 @@ def minimise(
         if narrow is None:
             value, gradient = (result[rows] for result in function(problems.trial()))
         else:
-            narrowed, served = (narrow(rows), len(rows)) if len(rows) < served else (narrowed, served)
+            narrowed, served = (
+                (narrow(rows), len(rows)) if len(rows) < served else (narrowed, served)
+            )
             value, gradient = narrowed(problems.trial()[rows])
         problems.answer(rows, value, gradient)
     return problems.found()
 
 
 class _Problems:
-    """The states of all problems, row by row. Pairs are `[memory, problems, dim]`, the newest first; rho = 0 marks none."""
+    """The states of all problems, row by row. Pairs are `[memory, problems, dim]`, the newest
+    first; rho = 0 marks none."""
 
-    def __init__(self, start, memory, gradient_tolerance, progress_tolerance, target, escape, line_search):
+    def __init__(
+        self, start, memory, gradient_tolerance, progress_tolerance, target, escape, line_search
+    ):
         count = len(start)
-        self.x, self.direction, self.gradient = start.clone(), torch.zeros_like(start), torch.zeros_like(start)
+        self.x, self.direction, self.gradient = (
+            start.clone(),
+            torch.zeros_like(start),
+            torch.zeros_like(start),
+        )
         self.value, self.slope, self.length = (start.new_zeros(count) for _ in range(3))
         self.s, self.y = (start.new_zeros(memory, *start.shape) for _ in range(2))
         self.rho = start.new_zeros(memory, count)
@@ -110,7 +131,8 @@ class _Problems:
         return Found(self.x, self.value, self.steps, self.converged, self.diverged)
 
     def answer(self, rows: torch.Tensor, value: torch.Tensor, gradient: torch.Tensor) -> None:
-        """Accept the trial points of `rows` that are low enough, and shorten the steps of the others."""
+        """Accept the trial points of `rows` that are low enough, and shorten the steps of the
+        others."""
         limit = self.value[rows] + ARMIJO * self.length[rows] * self.slope[rows]
         low = (value <= limit) & torch.isfinite(gradient).all(dim=1) | (not self.line_search)
         self._accept(rows[low], value[low], gradient[low])
@@ -121,7 +143,9 @@ class _Problems:
             return
         s = self.length[rows, None] * self.direction[rows]
         self._remember(rows, s, gradient - self.gradient[rows])
-        crawling = (self.value[rows] - value).abs() <= self.progress_tolerance * self.value[rows].abs()
+        crawling = (self.value[rows] - value).abs() <= self.progress_tolerance * self.value[
+            rows
+        ].abs()
         self.slow[rows] = torch.where(crawling, self.slow[rows] + 1, 0)
         self.x[rows] += s
         self.value[rows], self.gradient[rows] = value, gradient
@@ -143,13 +167,25 @@ class _Problems:
         value, gradient, x = self.value[rows], self.gradient[rows], self.x[rows]
         finite = torch.isfinite(value) & torch.isfinite(gradient).all(dim=1)
         self.diverged[rows] = ~finite | (x.abs().amax(dim=1) > self.escape)
-        flat = (gradient.abs().amax(dim=1) <= self.gradient_tolerance) | (self.slow[rows] >= 10) | (value <= self.target)
+        flat = (
+            (gradient.abs().amax(dim=1) <= self.gradient_tolerance)
+            | (self.slow[rows] >= 10)
+            | (value <= self.target)
+        )
         self.converged[rows] = flat & ~self.diverged[rows]
 
     def _aim(self, rows: torch.Tensor) -> None:
-        """Set direction, slope and first step length of `rows` from their pairs: the two-loop recursion."""
-        pairs = max(1, int((self.rho[:, rows] != 0).any(dim=1).sum())) if len(rows) else 1  # at most so many in any problem
-        gradient, s, y, rho = self.gradient[rows], self.s[:pairs, rows], self.y[:pairs, rows], self.rho[:pairs, rows]
+        """Set direction, slope and first step length of `rows` from their pairs: the two-loop
+        recursion."""
+        pairs = (
+            max(1, int((self.rho[:, rows] != 0).any(dim=1).sum())) if len(rows) else 1
+        )  # at most so many in any problem
+        gradient, s, y, rho = (
+            self.gradient[rows],
+            self.s[:pairs, rows],
+            self.y[:pairs, rows],
+            self.rho[:pairs, rows],
+        )
         q, alphas = gradient.clone(), []
         for k in range(len(rho)):
             alphas.append(rho[k] * (s[k] * q).sum(dim=1))
@@ -165,11 +201,14 @@ class _Problems:
         first = (1.0 / gradient.abs().sum(dim=1)).clamp(max=1.0)
         fresh = (self.steps[rows] == 0) | (self.cuts[rows] >= MOST_CUTS)
         longer = 2.0 * self.length[rows] if self.line_search else torch.ones_like(first)
-        uncurved = torch.where(fresh, first, longer)  # no curvature is known: try more while it is downhill
+        uncurved = torch.where(
+            fresh, first, longer
+        )  # no curvature is known: try more while it is downhill
         self.length[rows] = torch.where(young, uncurved, torch.ones_like(slope))
 
     def _shorten(self, rows: torch.Tensor, value: torch.Tensor) -> None:
-        """Shorten rejected steps by quadratic interpolation; after MOST_CUTS forget the pairs, and without pairs give up."""
+        """Shorten rejected steps by quadratic interpolation; after MOST_CUTS forget the pairs, and
+        without pairs give up."""
         if not len(rows):
             return
         length, slope = self.length[rows], self.slope[rows]

@@ -1,9 +1,9 @@
-"""Gradient matching for many images at once: how far is the gradient of a guess from the one that was heard?
+"""Gradient matching for many images at once: how far is a guess's gradient from what was heard?
 
-    squared:  sum over parameters of (grad(x) - heard)^2                               (DLG, iDLG)
-    cosine:   1 - grad(x) . heard / (|grad(x)| |heard|)                                (Geiping et al. 2020)
+    sum over parameters of (grad(x) - heard)^2                                  (DLG, iDLG)
 
-One call evaluates every problem with its derivative, by `torch.func.vmap`; a problem's numbers do not depend on the others.
+One call evaluates every problem with its derivative, by `torch.func.vmap`; a problem's numbers do
+not depend on the others.
 """
 
 from __future__ import annotations
@@ -16,33 +16,28 @@ from torch.func import functional_call, grad, grad_and_value, vmap
 
 from companion.problems.parameters import layout
 
-DISTANCES = ("squared", "cosine")
-
 
 @dataclass(frozen=True, eq=False)
 class Matching:
-    """The matching loss of a batch of problems, and its derivative, as a function of flat guesses `[problems, unknowns]`.
+    """The matching loss of a batch of problems, and its derivative, at guesses `[problems,
+    pixels]`.
 
-    `theta` is `[problems, dim]`, or `[dim]` when all share one state; `heard [problems, dim]` are the gradients to match. With
-    `labels [problems]` the unknowns are the pixels (iDLG); without, the logits of the label follow them (DLG).
+    `theta` is `[problems, dim]`, or `[dim]` when all share one state; `heard [problems, dim]` are
+    the gradients to match, `labels [problems]` the labels, which are known (iDLG).
     """
 
     module: nn.Module
     theta: torch.Tensor
     heard: torch.Tensor
     shape: tuple[int, ...]
-    labels: torch.Tensor | None = None
-    distance: str = "squared"
+    labels: torch.Tensor
 
     def __post_init__(self) -> None:
-        if self.distance not in DISTANCES:
-            raise ValueError(f"distance = {self.distance!r} must be one of {', '.join(DISTANCES)}")
-        dim = layout(self.module).dim
-        if self.heard.ndim != 2 or self.heard.shape[1] != dim or self.theta.shape not in {(dim,), self.heard.shape}:
-            raise ValueError(
-                f"theta {tuple(self.theta.shape)} and heard {tuple(self.heard.shape)} must be [{dim}] or "
-                f"[problems, {dim}], and [problems, {dim}]"
-            )
+        dim, heard = layout(self.module).dim, self.heard.shape
+        if len(heard) != 2 or heard[1] != dim or self.theta.shape not in {(dim,), heard}:
+            found = f"theta {tuple(self.theta.shape)} and heard {tuple(heard)}"
+            rule = f"[{dim}] or [problems, {dim}], and [problems, {dim}]"
+            raise ValueError(f"{found} must be {rule}")
 
     @property
     def pixels(self) -> int:
@@ -52,36 +47,35 @@ class Matching:
     def narrow(self, rows: torch.Tensor) -> Matching:
         """Return the same loss for these problems alone."""
         theta = self.theta if self.theta.ndim == 1 else self.theta[rows]
-        labels = None if self.labels is None else self.labels[rows]
-        return replace(self, theta=theta, heard=self.heard[rows], labels=labels)
+        return replace(self, theta=theta, heard=self.heard[rows], labels=self.labels[rows])
 
     def __call__(self, guess: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return (losses `[problems]`, their derivatives `[problems, unknowns]`)."""
+        """Return (losses `[problems]`, their derivatives `[problems, pixels]`)."""
         views, loss = layout(self.module).views, nn.functional.cross_entropy
 
-        def training_loss(theta, image, target):
-            return loss(functional_call(self.module, views(theta), (image.view(1, *self.shape),)), target)
+        def training_loss(theta, image, label):
+            image = image.view(1, *self.shape)
+            return loss(functional_call(self.module, views(theta), (image,)), label[None])
 
-        def mismatch(unknowns, theta, heard, label):
-            image = unknowns[: self.pixels]
-            target = unknowns[self.pixels :].softmax(dim=0)[None] if label is None else label[None]
-            return self._distance(grad(training_loss)(theta, image, target), heard)
+        def mismatch(image, theta, heard, label):
+            return ((grad(training_loss)(theta, image, label) - heard) ** 2).sum()
 
-        in_dims = (0, None if self.theta.ndim == 1 else 0, 0, None if self.labels is None else 0)
-        derivative, value = vmap(grad_and_value(mismatch), in_dims)(guess, self.theta, self.heard, self.labels)
+        in_dims = (0, None if self.theta.ndim == 1 else 0, 0, 0)
+        every = vmap(grad_and_value(mismatch), in_dims)
+        derivative, value = every(guess, self.theta, self.heard, self.labels)
         return value, derivative
 
-    def _distance(self, gradient: torch.Tensor, heard: torch.Tensor) -> torch.Tensor:
-        if self.distance == "squared":
-            return ((gradient - heard) ** 2).sum()
-        return 1.0 - (gradient @ heard) / (gradient.norm() * heard.norm() + 1e-30)
 
-
-def gradients(module: nn.Module, theta: torch.Tensor, images: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """Return every single image's gradient `[problems, dim]` at theta `[dim]` or `[problems, dim]`: what the agents compute."""
+def gradients(
+    module: nn.Module, theta: torch.Tensor, images: torch.Tensor, labels: torch.Tensor
+) -> torch.Tensor:
+    """Return every single image's gradient `[problems, dim]` at theta `[dim]` or `[problems, dim]`:
+    what the agents compute."""
     views = layout(module).views
 
     def training_loss(theta, image, label):
-        return nn.functional.cross_entropy(functional_call(module, views(theta), (image[None],)), label[None])
+        return nn.functional.cross_entropy(
+            functional_call(module, views(theta), (image[None],)), label[None]
+        )
 
     return vmap(grad(training_loss), (None if theta.ndim == 1 else 0, 0, 0))(theta, images, labels)

@@ -1,8 +1,9 @@
 """The network that iDLG attacks, with the numbers of its authors' code.
 
-Zhao, Mopuri and Bilen, "iDLG: Improved Deep Leakage from Gradients", arXiv:2001.02610 (2020); code at
-github.com/PatrickZH/Improved-Deep-Leakage-from-Gradients, file iDLG.py. Its smooth activations have the second derivatives
-that gradient matching needs. Weights and biases start from U(-1/2, 1/2): `parameters.initial(LeNet, "uniform", ...)`.
+Zhao, Mopuri and Bilen, "iDLG: Improved Deep Leakage from Gradients", arXiv:2001.02610 (2020); code
+at github.com/PatrickZH/Improved-Deep-Leakage-from-Gradients, file iDLG.py. Its smooth activations
+have the second derivatives that gradient matching needs. Weights and biases start from U(-1/2,
+1/2): `parameters.initial(LeNet, "uniform", ...)`.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ from torch import nn
 
 
 class LeNet(nn.Module):
-    """Three 5x5 convolutions with 12 filters, strides 2, 2, 1, padding 2, each with a sigmoid; then one linear layer.
+    """Three 5x5 convolutions with 12 filters, strides 2, 2, 1, padding 2, each with a sigmoid; then
+    one linear layer.
 
-    Square images of `side` pixels become 12 maps of side/4 (rounded up): 588 features for MNIST (side 28), 768 for side 32.
+    Square images of `side` pixels become 12 maps of side/4 (rounded up): 588 features for MNIST
+    (side 28), 768 for side 32.
     """
 
     def __init__(self, channels: int = 1, side: int = 28, classes: int = 10):

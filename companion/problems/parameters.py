@@ -1,4 +1,5 @@
-"""The parameters of a torch module as one flat vector: where each of them lies, and what they are at the start."""
+"""The parameters of a torch module as one flat vector: where each of them lies, and what they are
+at the start."""
 
 from __future__ import annotations
 
@@ -11,7 +12,9 @@ from torch import nn
 
 from ldp_core.randomness import Purpose, generator
 
-Module = nn.Module | Callable[[], nn.Module]  # a module, or what makes one (then torch's global generator stays as it was)
+Module = (
+    nn.Module | Callable[[], nn.Module]
+)  # a module, or what makes one (then torch's global generator stays as it was)
 
 LAYERS = (nn.Linear, nn.modules.conv._ConvNd)
 BATCH_NORM = nn.modules.batchnorm._BatchNorm
@@ -19,7 +22,8 @@ NORMALISATIONS = (BATCH_NORM, nn.LayerNorm, nn.GroupNorm, nn.modules.instancenor
 
 
 def make(module: Module) -> nn.Module:
-    """Return the module itself, or the one its factory makes, without moving torch's global generator."""
+    """Return the module itself, or the one its factory makes, without moving torch's global
+    generator."""
     if isinstance(module, nn.Module):
         return module
     with torch.random.fork_rng(devices=[]):
@@ -28,7 +32,8 @@ def make(module: Module) -> nn.Module:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the parameters of a module lie in one flat vector: in the order of `named_parameters`, each in row-major order."""
+    """Where the parameters of a module lie in one flat vector: in the order of `named_parameters`,
+    each in row-major order."""
 
     names: tuple[str, ...]
     shapes: tuple[torch.Size, ...]
@@ -42,7 +47,8 @@ class Layout:
         return sum(self.sizes)
 
     def views(self, vector: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Return the parameters as views of a flat vector, so that a gradient with respect to the vector is flat as well."""
+        """Return the parameters as views of a flat vector, so that a gradient with respect to the
+        vector is flat as well."""
         pieces = zip(self.names, vector.split(self.sizes), self.shapes, strict=True)
         return {name: piece.view(shape) for name, piece, shape in pieces}
 
@@ -57,19 +63,25 @@ def layout(module: nn.Module) -> Layout:
 
 def flatten(module: nn.Module) -> np.ndarray:
     """Return the module's present parameters as one float64 vector."""
-    return np.concatenate([parameter.detach().double().numpy().ravel() for parameter in module.parameters()])
+    return np.concatenate(
+        [parameter.detach().double().numpy().ravel() for parameter in module.parameters()]
+    )
 
 
-def initial(module: Module, kind: str = "he", *, seed: int, run: int = 0, agent: int = 0) -> np.ndarray:
-    """Return an initial value [dim] of a module's parameters, a pure function of (kind, seed, run, agent).
+def initial(
+    module: Module, kind: str = "he", *, seed: int, run: int = 0, agent: int = 0
+) -> np.ndarray:
+    """Return an initial value [dim] of a module's parameters, a pure function of (kind, seed, run,
+    agent).
 
-    "he":      weights of linear and convolutional layers N(0, 2 / fan_in) (He et al. 2015), their biases zero
-    "pytorch": weights and biases U(-1/sqrt(fan_in), 1/sqrt(fan_in)), the law of torch's default
-    "uniform": every parameter U(-1/2, 1/2), as in the published code of iDLG
+    "he":      weights of linear and convolutional layers N(0, 2 / fan_in) (He et al. 2015), their
+    biases zero "pytorch": weights and biases U(-1/sqrt(fan_in), 1/sqrt(fan_in)), the law of torch's
+    default "uniform": every parameter U(-1/2, 1/2), as in the published code of iDLG
 
-    fan_in is the number of inputs of one output. The first two set the scales of normalisation layers to one and their shifts
-    to zero. With the paper's step sizes on MNIST the CNN learns from "he" and hardly from "pytorch": the step sizes of all 600
-    iterations add up to about 3, too little to leave the plateau there.
+    fan_in is the number of inputs of one output. The first two set the scales of normalisation
+    layers to one and their shifts to zero. With the paper's step sizes on MNIST the CNN learns from
+    "he" and hardly from "pytorch": the step sizes of all 600 iterations add up to about 3, too
+    little to leave the plateau there.
     """
     if kind not in ("he", "pytorch", "uniform"):
         raise ValueError(f"kind = {kind!r} must be 'he', 'pytorch' or 'uniform'")
@@ -80,15 +92,29 @@ def initial(module: Module, kind: str = "he", *, seed: int, run: int = 0, agent:
 
 
 def initial_states(
-    module: Module, kind: str = "he", *, seed: int, runs: Iterable[int], agents: int, same: bool = True
+    module: Module,
+    kind: str = "he",
+    *,
+    seed: int,
+    runs: Iterable[int],
+    agents: int,
+    same: bool = True,
 ) -> np.ndarray:
-    """Return theta_0 [runs, agents, dim] for the given run numbers: by default the same value at all agents of a run."""
+    """Return theta_0 [runs, agents, dim] for the given run numbers: by default the same value at
+    all agents of a run."""
     module, numbers = make(module), range(1 if same else agents)
-    values = np.array([[initial(module, kind, seed=seed, run=run, agent=agent) for agent in numbers] for run in runs])
+    values = np.array(
+        [
+            [initial(module, kind, seed=seed, run=run, agent=agent) for agent in numbers]
+            for run in runs
+        ]
+    )
     return np.repeat(values, agents, axis=1) if same else values
 
 
-def _initial_parameter(module: nn.Module, name: str, kind: str, draw: np.random.Generator) -> np.ndarray:
+def _initial_parameter(
+    module: nn.Module, name: str, kind: str, draw: np.random.Generator
+) -> np.ndarray:
     owner, _, role = name.rpartition(".")
     layer = module.get_submodule(owner)
     shape = tuple(module.get_parameter(name).shape)
@@ -97,9 +123,8 @@ def _initial_parameter(module: nn.Module, name: str, kind: str, draw: np.random.
     if isinstance(layer, NORMALISATIONS):
         return np.ones(shape) if role == "weight" else np.zeros(shape)
     if not isinstance(layer, LAYERS):
-        raise ValueError(
-            f"parameter {name!r} of a {type(layer).__name__}: kind = {kind!r} knows linear, convolutional and norm layers"
-        )
+        known = f"kind = {kind!r} knows linear, convolutional and norm layers"
+        raise ValueError(f"parameter {name!r} of a {type(layer).__name__}: {known}")
     fan_in = layer.weight[0].numel()
     if kind == "pytorch":
         return draw.uniform(-(fan_in**-0.5), fan_in**-0.5, shape)

@@ -17,7 +17,9 @@ def digits():
     """Return five images `[5, 1, 28, 28]` and their labels, all different."""
     data = mnist.embedded()
     rows = [int(np.flatnonzero(data.train_labels == digit)[3]) for digit in (0, 1, 3, 5, 8)]
-    return torch.tensor(data.train_images[rows][:, None] / 255.0, dtype=torch.float32), torch.tensor(data.train_labels[rows])
+    return torch.tensor(
+        data.train_images[rows][:, None] / 255.0, dtype=torch.float32
+    ), torch.tensor(data.train_labels[rows])
 
 
 def state(module, kind, seed=0, dtype=torch.float32):
@@ -37,14 +39,11 @@ def loaded(module, theta):
     return module
 
 
-@pytest.mark.parametrize("distance", matching.DISTANCES)
-@pytest.mark.parametrize("with_label", [True, False])
-def test_derivatives_of_the_matching_loss_agree_with_finite_differences(digits, distance, with_label):
+def test_derivatives_of_the_matching_loss_agree_with_finite_differences(digits):
     module, theta, heard = lenet(digits, torch.float64)
-    known = digits[1][:2] if with_label else None
-    loss = matching.Matching(module, theta, heard[:2], inversion.SHAPE, known, distance)
+    loss = matching.Matching(module, theta, heard[:2], inversion.SHAPE, digits[1][:2])
     draw = torch.Generator().manual_seed(1)
-    guess = torch.rand(2, 784 + (0 if with_label else 10), generator=draw, dtype=torch.float64)
+    guess = torch.rand(2, 784, generator=draw, dtype=torch.float64)
     direction = torch.randn(guess.shape, generator=draw, dtype=torch.float64)
     value, derivative = loss(guess)
     h = 1e-5
@@ -60,7 +59,9 @@ def test_the_matching_loss_is_zero_at_the_truth_and_the_same_for_own_and_shared_
     assert shared(digits[0].flatten(1))[0].max() < 1e-10
     guess = torch.rand(5, 784, generator=torch.Generator().manual_seed(2))
     assert torch.allclose(shared(guess)[1], own(guess)[1], rtol=1e-3, atol=1e-4)
-    assert torch.allclose(shared.narrow(torch.tensor([2]))(guess[2:3])[1], shared(guess)[1][2:3], rtol=1e-3, atol=1e-4)
+    assert torch.allclose(
+        shared.narrow(torch.tensor([2]))(guess[2:3])[1], shared(guess)[1][2:3], rtol=1e-3, atol=1e-4
+    )
 
 
 def test_derivatives_of_the_feature_loss_agree_with_finite_differences(digits):
@@ -83,20 +84,21 @@ def test_the_first_steps_without_line_search_are_those_of_the_published_code(dig
     net = loaded(module, theta)
     original = reference.gradient_of(net, digits[0][:1].double(), digits[1][:1])
     theirs, label, value, _ = reference.idlg(net, original, start.view(1, 1, 28, 28), calls=1)
-    ours = lbfgs.minimise(loss, start, steps=20, memory=100, line_search=False, progress_tolerance=0.0)
+    ours = lbfgs.minimise(
+        loss, start, steps=20, memory=100, line_search=False, progress_tolerance=0.0
+    )
     assert label == digits[1][0] and ours.value[0].item() == pytest.approx(value, rel=1e-3)
     assert torch.allclose(ours.x[0], theirs.flatten(), rtol=1e-3, atol=1e-3)
 
 
-@pytest.mark.parametrize("attack", [inversion.idlg, inversion.dlg])
-def test_idlg_and_dlg_bring_images_back(digits, attack):
+def test_idlg_brings_images_back(digits):
     """Five images of LeNet, 250 steps each: at least three come back, with their labels.
 
     On two processors 80 of 80 did, so one does with probability 0.95 or more (98 % confidence);
     fewer than three of five then do with probability 1e-3 at most.
     """
     module, theta, heard = lenet(digits)
-    found = attack(module, theta, heard, seed=0, steps=250)
+    found = inversion.idlg(module, theta, heard, seed=0, steps=250)
     error = (found.images - digits[0]).square().flatten(1).mean(dim=1)
     assert ((error < 1e-2) & (found.labels == digits[1])).sum() >= 3
 
@@ -113,26 +115,29 @@ def test_the_best_restart_is_chosen_and_divergence_comes_last():
     loss, diverged = torch.tensor([3.0, 1.0, 0.5, 2.0]), torch.tensor([False, False, True, False])
     found = inversion.best(images, torch.arange(4), loss, diverged, torch.arange(4), 2)
     assert found.images.flatten().tolist() == [1.0, 3.0] and found.loss.tolist() == [1.0, 2.0]
-    assert found.diverged.tolist() == [False, False] and found.labels.tolist() == [1, 3] and found.steps.tolist() == [1, 3]
-    assert inversion.best(images, torch.arange(4), loss, torch.ones(4) > 0, torch.arange(4), 2).diverged.all()
+    assert (
+        found.diverged.tolist() == [False, False]
+        and found.labels.tolist() == [1, 3]
+        and found.steps.tolist() == [1, 3]
+    )
+    assert inversion.best(
+        images, torch.arange(4), loss, torch.ones(4) > 0, torch.arange(4), 2
+    ).diverged.all()
 
 
 def test_the_variation_prior_has_the_subgradient_it_claims():
     images = torch.rand(3, 1, 6, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    direction = torch.randn(images.shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    direction = torch.randn(
+        images.shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64
+    )
     change = inversion.total_variation(images)[1]
     h = 1e-7
     difference = (
-        inversion.total_variation(images + h * direction)[0] - inversion.total_variation(images - h * direction)[0]
+        inversion.total_variation(images + h * direction)[0]
+        - inversion.total_variation(images - h * direction)[0]
     ) / (2 * h)
     assert torch.allclose((change * direction).flatten(1).sum(dim=1), difference, rtol=1e-5)
     assert inversion.total_variation(torch.full((1, 1, 4, 4), 0.3))[0] == 0
-
-
-def test_cosine_matching_lowers_its_loss_inside_the_box(digits):
-    module, theta, heard = lenet(digits)
-    few, more = (inversion.cosine(module, theta, heard[:2], digits[1][:2], seed=0, steps=n) for n in (1, 60))
-    assert (more.loss < 0.5 * few.loss).all() and more.images.min() >= 0 and more.images.max() <= 1
 
 
 class TestLabels:
@@ -145,7 +150,9 @@ class TestLabels:
     def test_row_sums_fail_where_features_are_negative_and_the_bias_does_not(self):
         net = torch.nn.Sequential(torch.nn.Linear(6, 3))
         x = -torch.rand(1, 6, generator=torch.Generator().manual_seed(0))
-        heard = torch.cat([g.flatten() for g in reference.gradient_of(net, x, torch.tensor([2]))])[None]
+        heard = torch.cat([g.flatten() for g in reference.gradient_of(net, x, torch.tensor([2]))])[
+            None
+        ]
         assert labels.infer(parameters.layout(net), heard, "bias") == 2
         assert labels.infer(parameters.layout(net), heard, "row sums") != 2
 
@@ -174,7 +181,9 @@ class TestFeatures:
     def test_small_noise_moves_the_map_a_little(self, digits):
         module, theta, heard = self.problem(digits, "sigmoid")
         size = heard.square().mean().sqrt()
-        noisy = heard + 0.01 * size * torch.randn(heard.shape, generator=torch.Generator().manual_seed(0))
+        noisy = heard + 0.01 * size * torch.randn(
+            heard.shape, generator=torch.Generator().manual_seed(0)
+        )
         true = features.features(module, theta, digits[0])
         assert (features.read(module, noisy).values - true).norm() / true.norm() < 0.2
 

@@ -7,10 +7,15 @@ from companion.problems import parameters
 from companion.problems.lenet import LeNet
 
 
-@pytest.mark.parametrize(("channels", "side", "classes", "features"), [(1, 28, 10, 588), (3, 32, 100, 768), (1, 30, 2, 768)])
+@pytest.mark.parametrize(
+    ("channels", "side", "classes", "features"),
+    [(1, 28, 10, 588), (3, 32, 100, 768), (1, 30, 2, 768)],
+)
 def test_shapes_are_those_of_the_published_code(channels, side, classes, features):
     module = parameters.make(lambda: LeNet(channels, side, classes))
-    assert [(c.kernel_size, c.stride, c.padding) for c in (module.conv1, module.conv2, module.conv3)] == [
+    assert [
+        (c.kernel_size, c.stride, c.padding) for c in (module.conv1, module.conv2, module.conv3)
+    ] == [
         ((5, 5), (2, 2), (2, 2)),
         ((5, 5), (2, 2), (2, 2)),
         ((5, 5), (1, 1), (2, 2)),

@@ -59,13 +59,24 @@ def test_initial_values_depend_on_seed_run_and_agent_alone(kind):
     base = parameters.initial(CNN, kind, seed=1, run=2, agent=3)
     assert np.array_equal(base, parameters.initial(CNN, kind, seed=1, run=2, agent=3))
     for other in ({"seed": 5}, {"run": 5}, {"agent": 5}):
-        assert not np.array_equal(base, parameters.initial(CNN, kind, **{"seed": 1, "run": 2, "agent": 3} | other))
+        assert not np.array_equal(
+            base, parameters.initial(CNN, kind, **{"seed": 1, "run": 2, "agent": 3} | other)
+        )
 
 
 def test_he_weights_have_variance_two_over_fan_in_and_biases_are_zero():
     module = parameters.make(CNN)
-    views = parameters.layout(module).views(torch.from_numpy(parameters.initial(module, "he", seed=7)))
-    fan_in = {"conv1": 9, "conv2": 9 * 32, "conv3": 9 * 32, "conv4": 9 * 64, "dense": 64, "output": 256}
+    views = parameters.layout(module).views(
+        torch.from_numpy(parameters.initial(module, "he", seed=7))
+    )
+    fan_in = {
+        "conv1": 9,
+        "conv2": 9 * 32,
+        "conv3": 9 * 32,
+        "conv4": 9 * 64,
+        "dense": 64,
+        "output": 256,
+    }
     for layer, inputs in fan_in.items():
         assert not views[f"{layer}.bias"].any()
         weights = views[f"{layer}.weight"].numpy().ravel()
@@ -79,10 +90,15 @@ def test_pytorch_kind_has_the_law_of_torch_default():
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         module = CNN()
-    ours = parameters.layout(module).views(torch.from_numpy(parameters.initial(module, "pytorch", seed=7)))
+    ours = parameters.layout(module).views(
+        torch.from_numpy(parameters.initial(module, "pytorch", seed=7))
+    )
     for name, default in module.named_parameters():
         # A two-sample Kolmogorov-Smirnov test (exact or asymptotic p-value).
-        assert stats.ks_2samp(ours[name].numpy().ravel(), default.detach().numpy().ravel()).pvalue > FALSE_ALARM
+        assert (
+            stats.ks_2samp(ours[name].numpy().ravel(), default.detach().numpy().ravel()).pvalue
+            > FALSE_ALARM
+        )
 
 
 def test_uniform_kind_fills_minus_half_to_half():
@@ -94,7 +110,9 @@ def test_uniform_kind_fills_minus_half_to_half():
 def test_normalisation_layers_start_as_the_identity():
     module = parameters.make(small)
     for kind in ("he", "pytorch"):
-        views = parameters.layout(module).views(torch.from_numpy(parameters.initial(module, kind, seed=1)))
+        views = parameters.layout(module).views(
+            torch.from_numpy(parameters.initial(module, kind, seed=1))
+        )
         assert (views["1.weight"] == 1).all() and (views["1.bias"] == 0).all()
 
 
