@@ -1,40 +1,138 @@
-"""Notebook 3: the numbers behind the verdicts on training and budgets; words: claims.yaml."""
+"""Notebook 3: the numbers behind its verdicts; words and rules: claims.yaml."""
 
 from __future__ import annotations
 
-import numpy as np
+import math
 
-from companion.claims import Claim, Table, judge
+import numpy as np
+import pandas as pd
+from IPython.display import HTML
+
+from companion import claims as house
+from companion.claims import Claim, Numbers, Table, judge
+from companion.data.mnist import MNIST
 from companion.intervals import excess
-from companion.mnist import shards as mnist
-from companion.mnist.tables import broken, difference_words
+from companion.mnist import attack_tables as attacks
+from companion.mnist import promise_tables, tables
+from companion.mnist.attack_tables import BY, EFFECTIVE, METHODS, THRESHOLDS, VICTIMS
+from companion.mnist.params import Params
+from companion.params import AGENTS
 
 CHANCE = 0.1  # ten digits
 
 
-def verdicts(params: mnist.Params, difference: dict, ends: Table, ablation: Table, budgets: Table, T: int) -> list[Claim]:
-    """Return the rows of training and budgets, from tables of `mnist` and `mnist_budget.last`."""
-    rows = [_comparable(difference, ends, ablation)]
+def show(rows: list[Claim], data: MNIST, output: str) -> HTML:
+    """Keep the verdicts, with the data that they rest on, and return them as a table."""
+    rows = house.on(data.provenance, rows)
+    house.save(rows, "03_mnist_idlg", output)
+    return HTML(house.as_html(rows))
+
+
+def of_training(
+    params: Params, trained: tables.Trainings, ablation: Table, spent: Table
+) -> list[Claim]:
+    """Return the rows of training and budgets."""
+    rows = [_comparable(trained.main, ablation)]
     if len(ablation):
         rows.append(_open_choices(params, ablation))
-    at_paper = budgets[(budgets["scale"] == 1.0)].dropna(subset=["paper"]).sort_values("samples")
+    at_paper = spent[spent["scale"] == 1.0].dropna(subset=["paper"]).sort_values("samples")
     found = excess(at_paper["lower"].iloc[-1]) if len(at_paper) else []
-    return [*rows, judge("network-budget", found, measured=at_paper[-1:].assign(T=T))]
+    measured = at_paper[-1:].assign(T=params.budget_iterations)
+    return [*rows, judge("network-budget", found, measured=measured)]
 
 
-def _comparable(difference: dict, ends: Table, ablation: Table) -> Claim:
+def _comparable(ends: Table, ablation: Table) -> Claim:
+    difference = tables.paired_difference(ends)
     diverged = ends[(ends["diverged"] >= 0) & (ends["variant"] == "quantised")]["sentence"]
     lost = diverged.iloc[0] if len(diverged) else "The quantised agents read fewer digits."
     found = {"low": difference["low"], "high": difference["high"], "diverged": len(diverged)}
-    only_quantised = [words for words in broken(ablation) if ": quantised" in words]
-    words = difference_words(difference)
+    only_quantised = [words for words in tables.broken(ablation) if ": quantised" in words]
+    words = tables.difference_words(difference)
     return judge("figure-4", found, exceptions=only_quantised, words=words, lost=lost)
 
 
-def _open_choices(params: mnist.Params, ablation: Table) -> Claim:
+def _open_choices(params: Params, ablation: Table) -> Claim:
     steps = params.algorithm().schedules.lam(np.arange(params.iterations)).sum()
-    decisive = [words for words in broken(ablation) if "₀" not in words]  # these are printed
+    decisive = [words for words in tables.broken(ablation) if "₀" not in words]  # these are printed
     learned = bool(ablation["final"].iloc[:2].min() > 2 * CHANCE)
     choices = "; ".join(decisive) or "no choice tried costs more than ten points"
     found = [{"decisive": len(decisive)}] * learned
     return judge("figure-4-open-choices", found, choices=choices, params=params, steps=steps)
+
+
+def of_attacks(calibration: Table, attacked: Table, later: Table, labels: Table) -> list[Claim]:
+    """Return the rows on attacks; `attacked` and `later` have one row an image."""
+    table, most = attacks.rates(attacked), int(attacked["rounds"].max())
+    cnn, lenet = (_row(table, victim, "D-PSGD", 0.0, 1) for victim in VICTIMS)
+    return [
+        _calibrated(calibration),
+        judge("attack-on-d-psgd", {**cnn, "recovered_high": math.inf}, cnn=cnn, lenet=lenet),
+        _fails("attack-on-algorithm-1", table, 1),
+        _fails("attack-many-rounds", table, most),
+        _later(table, attacks.rates(later, ["scale", "t"]), most),
+        _irreversible(table, most),
+        _labels("labels-not-protected", labels, ["quantised"]),
+        _labels("labels-with-a-dither", labels, ["dithered", "random psi_0"]),
+    ]
+
+
+def of_promises(
+    params: Params, promised: promise_tables.Kept, data: MNIST, output: str
+) -> list[Claim]:
+    """Keep the promises in promises.json and return the rows on them; none where none was asked."""
+    if promised.ends.empty:
+        return []
+    promise_tables.record(promised, params, data, output)
+    table, read = promise_tables.summary(promised), promise_tables.attacked(promised, params)
+    whole = promised.images >= promise_tables.ALL and params.promise_seeds > 1
+    cases = table.assign(
+        lost_low=table["twin"] - table["high"], lost_high=table["twin"] - table["low"]
+    )
+    excess = read.assign(
+        excess_low=read["low"] - read["allowed"], excess_high=read["high"] - read["allowed"]
+    )
+    return [
+        judge("promise-for-pictures", cases, whole, images=promised.images),
+        judge("promise-attacked", excess, images=params.promise_attacked * AGENTS),
+    ]
+
+
+def _calibrated(calibration: Table) -> Claim:
+    found = [attacks.recovered(calibration, method) for method in METHODS]
+    own = calibration[calibration["method"] == "published"]
+    below = [{"limit": limit, "share": (own["mse"] < limit).mean()} for limit in THRESHOLDS]
+    numbers: Numbers = {"own": found[0], "careful": found[1], "images": len(own), "reached": below}
+    return judge("idlg-calibration", found, means=own[["right", "diverged"]].mean(), **numbers)
+
+
+def _row(table: Table, victim: str, sender: str, scale: float, rounds: int) -> pd.Series:
+    return table[(table[BY] == [victim, sender, scale, rounds]).all(axis=1)].iloc[0]
+
+
+def _fails(key: str, table: Table, rounds: int) -> Claim:
+    """Judge that the attack fails; one that fails undefended proves nothing."""
+    cnn, lenet = (_row(table, victim, "quantised", 1.0, rounds) for victim in VICTIMS)
+    works = [_row(table, victim, "D-PSGD", 0.0, 1)["recovered"] >= EFFECTIVE for victim in VICTIMS]
+    return judge(key, [cnn, lenet], any(works), rounds=rounds, cnn=cnn, lenet=lenet)
+
+
+def _later(table: Table, moments: Table, most: int) -> Claim:
+    one, many = (_row(table, "CNN", "quantised", 1.0, rounds)["error"] for rounds in (1, most))
+    found, numbers = {"ratio": many / one}, {"most": most, "one": one, "many": many}
+    return judge("attack-later", found, moments=attacks.by_moment(moments), **numbers)
+
+
+def _irreversible(table: Table, most: int) -> Claim:
+    places = [(victim, rounds) for victim in ("LeNet", "CNN") for rounds in (1, most)]
+    scales = [attacks.breaking_scale(table, *place) for place in places]
+    words = [
+        attacks.breaking_words(*place, *scale) for place, scale in zip(places, scales, strict=True)
+    ]
+    works = any(half == half for half, _ in scales)  # not NaN: an attack worked at some step
+    needed = max(none for _, none in scales)
+    return judge("attack-margin", {"needed": needed}, works, words="; ".join(words))
+
+
+def _labels(key: str, table: Table, senders: list[str]) -> Claim:
+    own = table[(table["rule"] == "row sums") & table["sender"].isin(senders)]
+    return judge(key, own[own["rounds"].isin([own["rounds"].min(), own["rounds"].max()])])

@@ -1,29 +1,145 @@
-"""Notebook 3: its results as tables and words."""
+"""Notebook 3: trainings and budgets, as tables and words (those of attacks: `attack_tables`)."""
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
+from typing import NamedTuple
 
+import numpy as np
 import pandas as pd
+from IPython.display import Markdown
+from scipy import stats
 
-from companion.claims import BROKEN, wilson
-from companion.mnist import shards as mnist
-from companion.mnist.attacks import THRESHOLDS
+from companion import runs
+from companion.claims import BROKEN
+from companion.data.mnist import MNIST
+from companion.mnist import budget, training
+from companion.mnist.budget import MEASURES
+from companion.mnist.params import Params, Training
+from companion.mnist.training import VARIANTS, Variant
+
+CAUSES = ("lam_0", "nu", "d_0")  # of divergence, and three in words
 
 
-def broken(ablation: pd.DataFrame) -> list[str]:
-    """Return, in words, the choices that cost more than BROKEN accuracy or diverge."""
-    if ablation.empty:
-        return []
-    first = ablation["choice"] == ablation["choice"].iloc[0]
-    usual = ablation[first].set_index("variant")["final"]
-    words = []
-    for row in ablation[~first].itertuples():
-        if row.diverged >= 0:
-            words.append(f"{row.choice}: {row.variant} diverged at t = {row.diverged}")
-        elif row.final < usual[row.variant] - BROKEN:
-            words.append(f"{row.choice}: {row.variant} {row.final:.0%} instead of {usual[row.variant]:.0%}")
-    return words
+class Trainings(NamedTuple):
+    """`curves`: variant, history, repeat, t, kind (train or test), agent, accuracy. `ends`: one row
+    a training, with `final` (mean over agents, NaN if it diverged), `spread` (their standard
+    deviation), `diverged` (t, or -1) and `sentence`."""
+
+    curves: pd.DataFrame
+    ends: pd.DataFrame
+
+    @property
+    def main(self) -> pd.DataFrame:
+        """Return the ends of the trainings that all repeats have: the last kind of history."""
+        return self.ends[self.ends["history"] == self.ends["history"].iloc[-1]]
+
+
+def trainings(params: Params, data: MNIST) -> Trainings:
+    """Return all trainings of Fig. 4. A shard is a part of one repeat of one variant."""
+    jobs = [
+        (setting, variant, repeat) for setting, repeat in params.trainings() for variant in VARIANTS
+    ]
+    results = _trained(jobs, data, f"Fig. 4: {len(jobs)} trainings")
+    labels = [
+        {"variant": variant, "history": history_words(setting.history_sample), "repeat": repeat}
+        for setting, variant, repeat in jobs
+    ]
+    curves = [
+        _curves(result).assign(**label) for label, result in zip(labels, results, strict=True)
+    ]
+    ends = [
+        label | _end(result, setting)
+        for label, result, (setting, *_) in zip(labels, results, jobs, strict=True)
+    ]
+    return Trainings(pd.concat(curves, ignore_index=True), pd.DataFrame(ends))
+
+
+def ablation(params: Params, data: MNIST) -> pd.DataFrame:
+    """Return short trainings, one open choice made otherwise: choice, variant, and their ends."""
+    jobs = [(choice, variant) for choice in params.choices() for variant in VARIANTS]
+    asked: list[tuple[Training, Variant, int]] = [(c.setting, variant, 0) for c, variant in jobs]
+    results = _trained(asked, data, f"ablation: {len(jobs)} short trainings")
+    rows = [
+        {"choice": choice.name, "variant": variant, **_end(result, choice.setting)}
+        for (choice, variant), result in zip(jobs, results, strict=True)
+    ]
+    columns = ["choice", "variant", "final", "spread", "diverged", "sentence"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _trained(jobs: list[tuple[Training, Variant, int]], data: MNIST, words: str) -> list[dict]:
+    """Return the trainings, those cut into as many parts side by side."""
+    parts = [len(training.cuts(setting)) - 1 for setting, _, _ in jobs]
+    pieces = [_shard(setting, data, repeat, variant=variant) for setting, variant, repeat in jobs]
+    found = {}
+    for number in sorted(set(parts), reverse=True):
+        places = [place for place, own in enumerate(parts) if own == number]
+        together = [pieces[place] for place in places]
+        results = runs.chain(training.compute, together, number, description=words)
+        found |= {
+            place: training.joined(result) for place, result in zip(places, results, strict=True)
+        }
+    return [found[place] for place in range(len(jobs))]
+
+
+def _shard(setting: Training, data: MNIST, repeat: int, **more) -> dict:
+    sha256 = data.provenance.sha256
+    return {"params": setting.model_dump(), "data": sha256, "repeat": repeat, **more}
+
+
+def _curves(result: dict[str, np.ndarray]) -> pd.DataFrame:
+    agents = range(len(result["final"]))
+    index = pd.MultiIndex.from_product([result["t"], agents], names=["t", "agent"])
+    tables = [
+        pd.DataFrame({"accuracy": result[kind].ravel()}, index=index).assign(kind=kind)
+        for kind in ("train", "test")
+    ]
+    return pd.concat(tables).reset_index()
+
+
+def _end(result: dict[str, np.ndarray], setting: Training) -> dict:
+    diverged, final = int(result["diverged"]), result["final"]
+    words = "" if diverged < 0 else f"diverged at iteration {diverged}: {_cause(setting)}"
+    end = {"final": float(final.mean()), "spread": float(final.std())}
+    return {**end, "diverged": diverged, "sentence": words}
+
+
+def _cause(setting: Training) -> str:
+    """Return the parameters that decide about divergence."""
+    numbers = ", ".join(f"{name} = {getattr(setting, name):g}" for name in CAUSES)
+    choices = f"initial values {setting.initialisation}, activation {setting.activation}"
+    return f"{numbers}, edge weights {setting.weight:g}, {choices}"
+
+
+def summary(curves: pd.DataFrame) -> pd.DataFrame:
+    """Return per variant, history, kind and t, over agents and repeats: mean, deviation,
+    repeats."""
+    grouped = curves.groupby(["variant", "history", "kind", "t"], sort=True)
+    spread = {"standard_deviation": lambda values: float(values.std(ddof=0))}
+    table = grouped["accuracy"].agg(mean="mean", **spread)
+    return table.assign(repeats=grouped["repeat"].nunique()).reset_index()
+
+
+def paired_difference(ends: pd.DataFrame) -> dict[str, float | int | None]:
+    """Return final accuracy, quantised minus unquantised: mean, 95 % Student interval, repeats.
+
+    Every number is None where there is none: a repeat of which a variant diverged has no
+    difference, a single one no interval.
+    """
+    wide = ends.pivot_table(index="repeat", columns="variant", values="final", dropna=False)
+    wide = wide.reindex(columns=VARIANTS)
+    difference = (wide["quantised"] - wide["unquantised"]).dropna()
+    count, mean = len(difference), float(difference.mean())
+    if count < 2:
+        return {"mean": mean if count else None, "low": None, "high": None, "repeats": count}
+    half = float(stats.t.ppf(0.975, count - 1) * difference.std(ddof=1) / np.sqrt(count))
+    return {"mean": mean, "low": mean - half, "high": mean + half, "repeats": count}
+
+
+def history_words(history_sample: int) -> str:
+    """Return what gradients are taken over, in words."""
+    return f"{history_sample} draws from the history" if history_sample else "whole history"
 
 
 def difference_words(difference: dict) -> str:
@@ -37,69 +153,120 @@ def difference_words(difference: dict) -> str:
     return f"{mean} (95 % interval {ends}, Student, {repeats} repeats)"
 
 
+def training_words(trained: Trainings, params: Params) -> Markdown:
+    """Return what Fig. 4 says, in words: the two accuracies, their difference, what diverged."""
+    final = trained.main.groupby("variant")["final"].mean()
+    apart = difference_words(paired_difference(trained.main))
+    diverged = [
+        f"**Training {row.sentence}** ({row.variant}, repeat {row.repeat})."
+        for row in trained.ends.query("diverged >= 0").itertuples()
+    ]
+    sentences = (
+        f"After {params.iterations} iterations the agents read **{final['quantised']:.1%}** of "
+        f"{params.final_test} unseen digits with quantisation and **{final['unquantised']:.1%}** "
+        f"without (means over agents and repeats). The difference, repeat by repeat: {apart}. "
+        f"{against_whole_history(trained.ends)}"
+    )
+    return Markdown("\n\n".join([sentences, *diverged]))
+
+
+def against_whole_history(ends: pd.DataFrame) -> str:
+    """Return how far the sampled history is from the whole one, in a sentence; or nothing."""
+    wide = ends.pivot_table(index=["variant", "repeat"], columns="history", values="final")
+    if len(wide.columns) < 2:
+        return ""
+    whole = history_words(0)
+    (sampled,) = (name for name in wide.columns if name != whole)
+    apart = (wide[sampled] - wide[whole]).dropna().groupby("variant").mean()
+    words = ", ".join(f"{100 * value:+.2f} points {variant}" for variant, value in apart.items())
+    start = f"The approximation by {sampled} differs from the whole history by"
+    return f"{start} {words}, on the repeats that have both."
+
+
+def broken(table: pd.DataFrame) -> list[str]:
+    """Return, in words, the choices that cost more than BROKEN accuracy or diverge."""
+    if table.empty:
+        return []
+    first = table["choice"] == table["choice"].iloc[0]
+    usual = table[first].set_index("variant")["final"]
+    words = []
+    for row in table[~first].itertuples():
+        who = f"{row.choice}: {row.variant}"
+        if row.diverged >= 0:
+            words.append(f"{who} diverged at t = {row.diverged}")
+        elif row.final < usual[row.variant] - BROKEN:
+            words.append(f"{who} {row.final:.0%} instead of {usual[row.variant]:.0%}")
+    return words
+
+
+def ablation_words(table: pd.DataFrame) -> Markdown:
+    """Return the choices that break training, as a list."""
+    lines = "\n".join(f"- {words}" for words in broken(table))
+    return Markdown(lines or "No choice costs more than ten points here.")
+
+
+def budgets(params: Params, data: MNIST) -> pd.DataFrame:
+    """Return what one replaced image costs: samples, scale, d_0, repeat, agent, T, the MEASURES,
+    diverged (-1, or when). A network that diverged has one row, T its last iteration, no measures.
+    """
+    repeats = range(params.budget_repeats)
+    cases = [(setting, repeat) for setting in params.budgets() for repeat in repeats]
+    pieces = [_shard(setting, data, repeat) for setting, repeat in cases]
+    words = f"budgets of {len(pieces)} replaced images"
+    results = runs.run(budget.compute, pieces, description=words)
+    tables = [pd.DataFrame(columns=["samples", "scale", "T", "diverged", *MEASURES])][: not cases]
+    for (setting, repeat), result in zip(cases, results, strict=True):
+        named = {"samples": setting.samples, "scale": setting.d_0 / params.d_0, "d_0": setting.d_0}
+        named |= {"repeat": repeat, "agent": int(result["agent"])}
+        tables.append(counted(result).assign(**named))
+    return pd.concat(tables, ignore_index=True)
+
+
+def counted(result: dict[str, np.ndarray]) -> pd.DataFrame:
+    """Return the budget of one replaced image after T = 0, 1, ... iterations."""
+    diverged = int(result["diverged"])
+    if diverged >= 0:
+        nothing = dict.fromkeys(MEASURES, np.nan)
+        return pd.DataFrame([nothing | {"T": diverged, "diverged": diverged}])
+    series = {name: result[name] for name in MEASURES}
+    return pd.DataFrame({**series, "T": np.arange(len(result["paper"])), "diverged": diverged})
+
+
+def spent(found: pd.DataFrame) -> pd.DataFrame:
+    """Return budgets after all iterations, medians over repeats: samples, scale, the MEASURES,
+    `diverged` (how many)."""
+    final = found[(found["T"] == found["T"].max()) | (found["diverged"] >= 0)]
+    grouped = final.groupby(["samples", "scale"])
+    table = grouped[list(MEASURES)].median()
+    table["diverged"] = grouped["diverged"].apply(lambda when: int((when >= 0).sum()))
+    return table.reset_index()
+
+
+def budget_table(table: pd.DataFrame) -> pd.DataFrame:
+    """Return `spent` as the notebook shows it."""
+    own = table.dropna()
+    between = [f"{row.lower:.3f} to {row.upper:.3f}" for row in own.itertuples()]
+    return pd.DataFrame({
+        "images at a time": own["samples"],
+        "multiple of the paper's d₀": own["scale"].map("{:g}".format),
+        "the paper's sum": own["paper"].map("{:.3g}".format),
+        "exact total variation": between,
+    })  # fmt: skip
+
+
+def delta_curve(table: pd.DataFrame, samples: int, scales: Sequence[float]) -> pd.DataFrame:
+    """Return delta against the scale, for figures of attacks: scale, delta, label."""
+    own = table[(table["samples"] == samples) & table["scale"].isin(scales)]
+    own = own.dropna(subset=["paper"])
+    middle = own.assign(delta=(own["lower"] + own["upper"]) / 2)
+    middle = middle.assign(label="exact total variation of one image")
+    paper = own.assign(delta=own["paper"], label="the paper's sum")
+    return pd.concat([paper, middle])[["scale", "delta", "label"]]
+
+
 def plain(table: pd.DataFrame) -> dict[str, list]:
     """Return a table as columns of plain values, None where there is no number, for a record."""
     columns = table.to_dict("list").items()
-    return {name: [None if pd.isna(value) else value for value in column] for name, column in columns}
-
-
-def against_whole_history(ends: pd.DataFrame, history_sample: int) -> str:
-    """Return how far the sampled history is from the whole one, in a sentence; or nothing."""
-    whole, sampled = mnist.history_words(0), mnist.history_words(history_sample)
-    wide = ends.pivot_table(index=["variant", "repeat"], columns="history", values="final")
-    if whole == sampled or whole not in wide or sampled not in wide:
-        return ""
-    apart = (wide[sampled] - wide[whole]).dropna().groupby("variant").mean()
-    words = ", ".join(f"{100 * value:+.2f} points {variant}" for variant, value in apart.items())
-    return f"The approximation by {sampled} differs from the whole history by {words}, on the repeats that have both."
-
-
-def breaking_scale(table: pd.DataFrame, victim: str, rounds: int) -> tuple[float, float]:
-    """Return the largest scale of d_0 at which half of the images are recovered, and the smallest
-    at which none is.
-
-    `table` has the `rates` of `reconstructions`. Where there is no such scale the first is NaN and
-    the second infinite.
-    """
-    own = table[(table["victim"] == victim) & (table["sender"] == "quantised") & table["rounds"].isin([1, rounds])]
-    own = own[(own["rounds"] == rounds) | (own["scale"] == 0)]
-    open_, closed = own[own["recovered"] >= 0.5]["scale"], own[own["recovered"] == 0]["scale"]
-    return (float(open_.max()) if len(open_) else math.nan), (float(closed.min()) if len(closed) else math.inf)
-
-
-def breaking_words(victim: str, rounds: int, half: float, none: float) -> str:
-    up_to = "never" if half != half else f"up to {half:g} d_0" if half else "without quantisation"
-    closed = "at no step tried" if none == math.inf else f"from {none:g} d_0"
-    plural = "s" if rounds > 1 else ""
-    return f"{victim}, {rounds} round{plural}: half recovered {up_to}, none {closed}"
-
-
-def share(row: pd.Series | dict, name: str = "recovered") -> str:
-    """Return a share with its 95 % interval as text."""
-    return f"{row[name]:.0%} ({row[f'{name}_low']:.0%} to {row[f'{name}_high']:.0%})"
-
-
-def qualities(row: pd.Series | dict) -> str:
-    """Return cells of a Markdown table: how good reconstructions are, and labels read."""
-    medians = [_median(row, name, digits) for name, digits in (("mse", ".2g"), ("psnr", ".1f"), ("ssim", ".2f"))]
-    return " | ".join([*medians, share(row, "labels")])
-
-
-def _median(row: pd.Series | dict, name: str, digits: str) -> str:
-    low, high = row[f"{name}_low"], row[f"{name}_high"]
-    return f"{row[name]:{digits}}" + (f" ({low:{digits}} to {high:{digits}})" if low == low else "")  # few have none
-
-
-def recovered(calibration: pd.DataFrame, method: str) -> dict:
-    """Return the share of images that a method recovers, with its interval."""
-    hits = calibration[calibration["method"] == method]["mse"] < THRESHOLDS[0]
-    low, high = wilson(int(hits.sum()), len(hits))
-    return {"method": method, "rate": hits.mean(), "rate_low": low, "rate_high": high}
-
-
-def by_moment(moments: pd.DataFrame) -> pd.DataFrame:
-    """Return by iteration the shares recovered, quantised and in the clear, and the error."""
-    wide = moments.pivot(index="t", columns="scale", values="recovered")
-    errors = moments[moments["scale"] == 1.0].set_index("t")["error"]
-    named = wide.rename(columns={0.0: "clear", 1.0: "quantised"})
-    return named.assign(error=errors).reset_index()
+    return {
+        name: [None if pd.isna(value) else value for value in column] for name, column in columns
+    }

@@ -4,19 +4,25 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from companion import house as figures
 from companion.data import mnist as images
-from companion.mnist import budget as mnist_budget
-from companion.mnist import claims as mnist_verdicts
-from companion.mnist import figures as mnist_figures
-from companion.mnist import shards as mnist
+from companion.mnist import budget, claims, figures, tables, training
+from companion.mnist.digits import digits
+from companion.mnist.params import Params, Training
 from companion.params import ParameterError
 from companion.problems import neural
 from ldp_core import optimizer
 from ldp_core.accountant import trajectory
 from ldp_core.quantizer import NotFinite
 
-TINY = {"iterations": 4, "samples": 3, "evaluate_every": 2, "test": 10, "final_test": 20}
+TINY = {
+    "history_sample": 0,
+    "train_sample": 0,
+    "iterations": 4,
+    "samples": 3,
+    "evaluate_every": 2,
+    "test": 10,
+    "final_test": 20,
+}
 
 
 @pytest.fixture(scope="module")
@@ -29,25 +35,27 @@ def shipped_digits(data):
     """Let the experiments read the digits that ship with the code, wherever the tests run."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(images, "load", lambda: data)
-        mnist.digits.cache_clear()
+        digits.cache_clear()
         yield
-    mnist.digits.cache_clear()
+    digits.cache_clear()
 
 
 def train(data, variant="quantised", repeat=0, **changes):
-    return mnist.compute(mnist.Setting(**{**TINY, **changes}).model_dump(), data.provenance.sha256, variant, repeat)
+    return training.compute(
+        Training(**{**TINY, **changes}).model_dump(), data.provenance.sha256, variant, repeat
+    )
 
 
 def test_a_training_is_algorithm_1_on_the_whole_history(data):
     """The accuracies are those of the states of a run put together by hand, at t = 0, 2, 4."""
-    setting, (x, y, rows) = mnist.Setting(**TINY), mnist.digits(data.provenance.sha256)
-    acquired = mnist.history(setting, 1, rows, 5)
-    oracle = neural.FullHistory(mnist.CNN, x, y, acquired)
+    setting, (x, y, rows) = Training(**TINY), digits(data.provenance.sha256)
+    acquired = training.history(setting, 1, rows)
+    oracle = neural.FullHistory(training.CNN, x, y, acquired)
     states = []
     last = optimizer.run(
         setting.algorithm(),
         oracle,
-        mnist.start(setting, 1, 5),
+        training.start(setting, 1),
         4,
         seed=0,
         runs=[1],
@@ -64,44 +72,56 @@ def test_a_training_is_algorithm_1_on_the_whole_history(data):
 def test_a_training_in_parts_ends_in_the_same_bits(data, monkeypatch, tmp_path):
     """Cut by work: of 6 iterations over a growing history the second half of the time goes into the last two."""
     monkeypatch.setenv("LDP_CACHE", str(tmp_path))
-    setting = mnist.Setting(**{**TINY, "iterations": 6})
-    jobs = [(setting, variant, 1) for variant in mnist.VARIANTS]
+    setting = Training(**{**TINY, "iterations": 6})
+    jobs = [(setting, variant, 1) for variant in training.VARIANTS]
     arguments = setting.model_dump(), data.provenance.sha256
-    whole = [mnist.compute(*arguments, variant, 1) for variant in mnist.VARIANTS]
-    assert mnist.cuts(setting) == [0, 6]
-    monkeypatch.setattr(mnist, "PART", 5 * 3 * 6**2 / 2 / 3)
-    assert mnist.cuts(setting) == [0, 3, 5, 6] and mnist.cuts(setting.at(history_sample=2)) == [0, 6]
-    monkeypatch.setattr("companion.runs.execute.cores", lambda: 1)  # in this process, which has the smaller parts
-    for result, found in zip(whole, mnist._trained(jobs, data, "in parts"), strict=True):
-        assert result.keys() == found.keys() and all(np.array_equal(result[name], found[name]) for name in result)
+    whole = [training.compute(*arguments, variant, 1) for variant in training.VARIANTS]
+    assert training.cuts(setting) == [0, 6]
+    monkeypatch.setattr(training, "PART", 5 * 3 * 6**2 / 2 / 3)
+    assert training.cuts(setting) == [0, 3, 5, 6] and training.cuts(
+        setting.at(history_sample=2)
+    ) == [0, 6]
+    monkeypatch.setattr(
+        "companion.runs.execute.cores", lambda: 1
+    )  # in this process, which has the smaller parts
+    for result, found in zip(whole, tables._trained(jobs, data, "in parts"), strict=True):
+        assert result.keys() == found.keys() and all(
+            np.array_equal(result[name], found[name]) for name in result
+        )
 
 
 def test_a_part_after_divergence_adds_nothing(data, monkeypatch):
-    monkeypatch.setattr(mnist, "PART", 5 * 3 * 4**2 / 2 / 4)  # cuts at 0, 2, 3, 3, 4
-    setting = mnist.Setting(**{**TINY, "evaluate_every": 1, "lam_0": 1e4})
+    monkeypatch.setattr(training, "PART", 5 * 3 * 4**2 / 2 / 4)  # cuts at 0, 2, 3, 3, 4
+    setting = Training(**{**TINY, "evaluate_every": 1, "lam_0": 1e4})
     parts, before = [], None
     for part in range(4):
-        before = mnist.compute(setting.model_dump(), data.provenance.sha256, "unquantised", 0, part, before)
+        before = training.compute(
+            setting.model_dump(), data.provenance.sha256, "unquantised", 0, part, before
+        )
         parts.append(before)
-    found = mnist.joined(parts)
-    monkeypatch.setattr(mnist, "PART", np.inf)
-    whole = mnist.compute(setting.model_dump(), data.provenance.sha256, "unquantised", 0)
-    assert whole["diverged"] >= 1 and all(np.array_equal(whole[name], found[name], equal_nan=True) for name in whole)
+    found = training.joined(parts)
+    monkeypatch.setattr(training, "PART", np.inf)
+    whole = training.compute(setting.model_dump(), data.provenance.sha256, "unquantised", 0)
+    assert whole["diverged"] >= 1 and all(
+        np.array_equal(whole[name], found[name], equal_nan=True) for name in whole
+    )
 
 
 def test_test_images_are_never_trained_on_and_differ_between_agents(data):
-    setting, (_, y, rows) = mnist.Setting(**TINY), mnist.digits(data.provenance.sha256)
-    acquired = mnist.history(setting, 0, rows, 5)
-    own = mnist._Training(setting, 0, mnist.oracle_of(setting, 0, data.provenance.sha256, acquired), rows)._own_test
+    setting, (_, y, rows) = Training(**TINY), digits(data.provenance.sha256)
+    acquired = training.history(setting, 0, rows)
+    own = training._watched(setting, 0, data.provenance.sha256)._own_test
     assert acquired.max() < rows <= own.min() and own.max() < len(y)
     assert own.shape == (1, 5, 10) and len({tuple(sorted(agent)) for agent in own[0].tolist()}) == 5
 
 
 def test_what_is_collected_grows_and_may_be_sampled(data):
-    setting, rows = mnist.Setting(**TINY, train_sample=5), mnist.digits(data.provenance.sha256)[2]
-    acquired = mnist.history(setting, 0, rows, 5)
-    watcher = mnist._Training(setting, 0, mnist.oracle_of(setting, 0, data.provenance.sha256, acquired), rows)
-    assert np.array_equal(watcher._collected(0), acquired[:, :, 0]) and np.array_equal(watcher._collected(1), acquired[:, :, 0])
+    setting, rows = Training(**{**TINY, "train_sample": 5}), digits(data.provenance.sha256)[2]
+    acquired = training.history(setting, 0, rows)
+    watcher = training._watched(setting, 0, data.provenance.sha256)
+    assert np.array_equal(watcher._collected(0), acquired[:, :, 0]) and np.array_equal(
+        watcher._collected(1), acquired[:, :, 0]
+    )
     sampled = watcher._collected(4)
     assert sampled.shape == (1, 5, 5)
     assert all(set(sampled[0, i]) <= set(acquired[0, i].ravel()) for i in range(5))
@@ -115,23 +135,32 @@ def test_a_history_shorter_than_the_sample_is_the_whole_history(data):
 
 def test_open_choices_reach_the_network(data):
     usual = train(data)["final"]
-    for change in ({"activation": "tanh"}, {"initialisation": "pytorch"}, {"same_start": False}, {"weight": 0.1}):
+    for change in (
+        {"activation": "tanh"},
+        {"initialisation": "pytorch"},
+        {"same_start": False},
+        {"weight": 0.1},
+    ):
         assert not np.array_equal(train(data, **change)["final"], usual), change
 
 
-@pytest.mark.parametrize("variant", mnist.VARIANTS)
+@pytest.mark.parametrize("variant", training.VARIANTS)
 def test_divergence_is_a_result_that_says_when(data, variant):
     found = train(data, variant, lam_0=1e4, evaluate_every=1)
     when = int(found["diverged"])
     assert 1 <= when <= 4 and np.isnan(found["final"]).all()
     assert found["t"].tolist() == list(range(when)) and found["test"].shape == (when, 5)
-    end = mnist._end(found, mnist.Setting(**TINY, lam_0=1e4))
-    assert end["sentence"].startswith(f"diverged at iteration {when}: lam_0 = 10000, nu = 0.61, d_0 = 1, edge weights 0.02")
+    end = tables._end(found, Training(**TINY, lam_0=1e4))
+    assert end["sentence"].startswith(
+        f"diverged at iteration {when}: lam_0 = 10000, nu = 0.61, d_0 = 1, edge weights 0.02"
+    )
 
 
 def test_a_state_that_overflows_at_the_last_step_has_diverged_too(data, monkeypatch):
     def not_finite(self, theta, rows):
-        raise NotFinite("run 0 of this batch, agent 0: the loss is infinite or NaN: the network has diverged")
+        raise NotFinite(
+            "run 0 of this batch, agent 0: the loss is infinite or NaN: the network has diverged"
+        )
 
     monkeypatch.setattr(neural.FullHistory, "loss", not_finite)
     assert train(data)["diverged"] == 4
@@ -155,29 +184,36 @@ def test_other_errors_are_not_called_divergence(data, monkeypatch):
 
 def test_other_digits_than_meant_are_refused():
     with pytest.raises(ValueError, match="the MNIST here has SHA-256"):
-        mnist.compute(mnist.Setting(**TINY).model_dump(), "0" * 64, "quantised", 0)
+        training.compute(Training(**TINY).model_dump(), "0" * 64, "quantised", 0)
 
 
 def test_whole_histories_come_first_and_are_not_computed_twice():
-    params = mnist.Params(**TINY, history_sample=2, repeats=3, full_repeats=1)
-    assert [(setting.history_sample, repeat) for setting, repeat in params.trainings()] == [(0, 0), (2, 0), (2, 1), (2, 2)]
-    assert len(mnist.Params(**TINY, repeats=3, full_repeats=1).trainings()) == 3
+    params = Params(**{**TINY, "history_sample": 2}, repeats=3, full_repeats=1)
+    assert [(setting.history_sample, repeat) for setting, repeat in params.trainings()] == [
+        (0, 0),
+        (2, 0),
+        (2, 1),
+        (2, 2),
+    ]
+    assert len(Params(**TINY, repeats=3, full_repeats=1).trainings()) == 3
 
 
 def ends(*finals):
     return pd.DataFrame(
         [(variant, repeat, value, -1 if np.isfinite(value) else 7, "" if np.isfinite(value) else "diverged at iteration 7: x")
-         for repeat, pair in enumerate(finals) for variant, value in zip(mnist.VARIANTS, pair, strict=True)],
+         for repeat, pair in enumerate(finals) for variant, value in zip(training.VARIANTS, pair, strict=True)],
         columns=["variant", "repeat", "final", "diverged", "sentence"],
     )  # fmt: skip
 
 
 def test_paired_difference_by_hand():
-    found = mnist.paired_difference(ends((0.90, 0.91), (0.88, 0.91)))
+    found = tables.paired_difference(ends((0.90, 0.91), (0.88, 0.91)))
     assert found["mean"] == pytest.approx(-0.02)
-    assert found["high"] - found["mean"] == pytest.approx(12.706 * np.std([-0.01, -0.03], ddof=1) / np.sqrt(2), rel=1e-4)
-    assert mnist.paired_difference(ends((0.90, 0.91)))["low"] is None
-    assert mnist.paired_difference(ends((np.nan, 0.91)))["mean"] is None
+    assert found["high"] - found["mean"] == pytest.approx(
+        12.706 * np.std([-0.01, -0.03], ddof=1) / np.sqrt(2), rel=1e-4
+    )
+    assert tables.paired_difference(ends((0.90, 0.91)))["low"] is None
+    assert tables.paired_difference(ends((np.nan, 0.91)))["mean"] is None
 
 
 def test_summary_is_over_agents_and_repeats():
@@ -187,24 +223,51 @@ def test_summary_is_over_agents_and_repeats():
         for t in (0, 10)
         for agent in (0, 1)
     ]
-    table = mnist.summary(pd.DataFrame(rows, columns=["variant", "history", "repeat", "t", "kind", "agent", "accuracy"]))
-    assert table["mean"].tolist() == pytest.approx([0.15, 0.15]) and table["repeats"].tolist() == [2, 2]
+    table = tables.summary(
+        pd.DataFrame(
+            rows, columns=["variant", "history", "repeat", "t", "kind", "agent", "accuracy"]
+        )
+    )
+    assert table["mean"].tolist() == pytest.approx([0.15, 0.15]) and table["repeats"].tolist() == [
+        2,
+        2,
+    ]
     assert table["standard_deviation"].tolist() == pytest.approx([np.std([0, 0.1, 0.2, 0.3])] * 2)
 
 
 NONSENSE = {
-    "varsigma": (lambda d: mnist.Params(varsigma=0.57).check(d), "max varsigma = 0.62 must be below nu = 0.61"),
-    "weights": (lambda d: mnist.Params(weight=0.6).check(d), r"must be positive \(Assumption 4\)"),
-    "evaluation": (lambda d: mnist.Params(iterations=5).check(d), "evaluate_every = 10 must not exceed iterations = 5"),
-    "test images": (lambda d: mnist.Params(test=2000).check(d), "test = 2000 must not exceed 1999"),
-    "final test": (lambda d: mnist.Params(final_test=2001).check(d), "final_test = 2001 must not exceed 2000"),
-    "activation": (lambda d: mnist.Params(activation="step"), "activation = 'step' is wrong: it must be 'relu', 'sigmoid'"),
-    "history": (lambda d: mnist.Params(history_sample=-1), "history_sample = -1 is wrong"),
-    "full repeats": (lambda d: mnist.Params(full_repeats=3).check(d), "full_repeats = 3 must not exceed repeats = 2"),
-    "scales": (lambda d: mnist_budget.Params(budget_scales=(1.0, 1.0)).check(d), "budget_scales = .* must be all different"),
-    "no scale": (lambda d: mnist_budget.Params(budget_scales=()), r"budget_scales = \[\] is wrong"),
-    "short budget": (lambda d: mnist_budget.Params(budget_iterations=1), "budget_iterations = 1 is wrong"),
-    "unknown name": (lambda d: mnist.Params(lambda_0=0.1), "lambda_0 is not a parameter of this experiment"),
+    "varsigma": (
+        lambda d: Params(varsigma=0.57).check(d),
+        "max varsigma = 0.62 must be below nu = 0.61",
+    ),
+    "weights": (lambda d: Params(weight=0.6).check(d), r"must be positive \(Assumption 4\)"),
+    "evaluation": (
+        lambda d: Params(iterations=5).check(d),
+        "evaluate_every = 40 must not exceed iterations = 5",
+    ),
+    "test images": (lambda d: Params(test=2000).check(d), "test = 2000 must not exceed 1999"),
+    "final test": (
+        lambda d: Params(final_test=2001).check(d),
+        "final_test = 2001 must not exceed 2000",
+    ),
+    "activation": (
+        lambda d: Params(activation="step"),
+        "activation = 'step' is wrong: it must be 'relu', 'sigmoid'",
+    ),
+    "history": (lambda d: Params(history_sample=-1), "history_sample = -1 is wrong"),
+    "full repeats": (
+        lambda d: Params(full_repeats=3).check(d),
+        "full_repeats = 3 must not exceed repeats = 2",
+    ),
+    "scales": (
+        lambda d: Params(budget_scales=(1.0, 1.0)).check(d),
+        "budget_scales = .* must be all different",
+    ),
+    "short budget": (lambda d: Params(budget_iterations=1), "budget_iterations = 1 is wrong"),
+    "unknown name": (
+        lambda d: Params(lambda_0=0.1),
+        "lambda_0 is not a parameter of this experiment",
+    ),
 }
 
 
@@ -219,36 +282,54 @@ def test_nonsense_is_one_sentence(data, name):
 @pytest.mark.parametrize("scale", [1.0, 1000.0])
 def test_a_networks_budget_is_the_accountants(data, scale):
     """Three iterations, the first image of one agent replaced: `trajectory.budget` follows it in its own way."""
-    params = mnist_budget.Params(budget_scales=(scale,), budget_samples=(2,), budget_iterations=3)
-    (setting,) = params.settings()
+    params = Params(budget_scales=(scale,), budget_samples=(2,), budget_iterations=3)
+    (setting,) = params.budgets()
     sha256 = data.provenance.sha256
-    found = mnist_budget.compute(setting.model_dump(), sha256, repeat=0)
-    agent, algorithm, rows = int(found["agent"]), setting.algorithm(), mnist.digits(sha256)[2]
-    acquired, theta_0, transcript = mnist.history(setting, 0, rows, 5), mnist.start(setting, 0, 5), optimizer.Transcript()
-    optimizer.run(algorithm, mnist.oracle_of(setting, 0, sha256, acquired), theta_0, 3, seed=0, observe=transcript)
+    found = budget.compute(setting.model_dump(), sha256, repeat=0)
+    agent, algorithm, rows = int(found["agent"]), setting.algorithm(), digits(sha256)[2]
+    acquired, theta_0, transcript = (
+        training.history(setting, 0, rows),
+        training.start(setting, 0),
+        optimizer.Transcript(),
+    )
+    optimizer.run(
+        algorithm,
+        training.oracle_of(setting, 0, sha256, acquired),
+        theta_0,
+        3,
+        seed=0,
+        observe=transcript,
+    )
     own = acquired[:, agent : agent + 1]
-    draw = mnist_budget.generator(0, mnist_budget.Purpose.MODIFICATION, 0)
+    draw = budget.generator(0, budget.Purpose.MODIFICATION, 0)
     other = own.copy()
     assert int(draw.integers(5)) == agent
     other[0, 0, 0, 0] = draw.integers(rows)
-    oracles = [mnist.oracle_of(setting, 0, sha256, history) for history in (own, other)]
+    oracles = [training.oracle_of(setting, 0, sha256, history) for history in (own, other)]
     got = trajectory.received(algorithm, transcript, agent)
     options = {"exact": "monte carlo", "times": range(4), "samples": 400, "seed": 5}
     expected = trajectory.budget(algorithm, agent, got, *oracles, theta_0[:, agent], **options)
     np.testing.assert_allclose(found["paper"], expected.paper[:, 0], rtol=1e-9)
-    assert found["paper"][1] == 0 and found["paper"][2] > 0  # the image first moves the second message
+    assert (
+        found["paper"][1] == 0 and found["paper"][2] > 0
+    )  # the image first moves the second message
     theirs = expected.total_variation
-    assert (found["lower"] <= theirs.upper[:, 0]).all() and (theirs.lower[:, 0] <= found["upper"]).all()
+    assert (found["lower"] <= theirs.upper[:, 0]).all() and (
+        theirs.lower[:, 0] <= found["upper"]
+    ).all()
     assert (found["upper"] <= expected.product[:, 0] * (1 + 1e-9)).all()
     assert found["lower"][-1] > 0.9 if scale == 1.0 else found["upper"][-1] < 0.9
 
 
 def test_the_budget_of_a_network_that_diverges(data):
-    params = mnist_budget.Params(lam_0=1e4, budget_scales=(1.0,), budget_samples=(1,), budget_iterations=4)
-    found = mnist_budget.compute(params.settings()[0].model_dump(), data.provenance.sha256, repeat=0)
+    params = Params(lam_0=1e4, budget_scales=(1.0,), budget_samples=(1,), budget_iterations=4)
+    found = budget.compute(params.budgets()[0].model_dump(), data.provenance.sha256, repeat=0)
     assert 1 <= found["diverged"] <= 3 and found["paper"].size == 0
-    table = mnist_budget._table(found).assign(samples=1, scale=1.0)
-    assert mnist_budget.last(table)["diverged"].tolist() == [1] and np.isnan(mnist_budget.last(table)["paper"]).all()
+    table = tables.counted(found).assign(samples=1, scale=1.0)
+    assert (
+        tables.spent(table)["diverged"].tolist() == [1]
+        and np.isnan(tables.spent(table)["paper"]).all()
+    )
 
 
 ABLATION = pd.DataFrame(
@@ -261,9 +342,13 @@ LAST = pd.DataFrame([(1, 1.0, 600.0, 1.0, 1.0, 0), (20, 1.0, 300.0, 0.99, 1.0, 0
                     columns=["samples", "scale", "paper", "lower", "upper", "diverged"])  # fmt: skip
 
 
+def trained(table):
+    return tables.Trainings(pd.DataFrame(), table.assign(history="whole history"))
+
+
 def verdict_of(key, finals, budgets=LAST):
     table = ends(*finals)
-    rows = mnist_verdicts.verdicts(mnist.Params(), mnist.paired_difference(table), table, ABLATION, budgets, 6)
+    rows = claims.of_training(Params(), trained(table), ABLATION, budgets)
     return next(row for row in rows if row.key == key)
 
 
@@ -275,63 +360,101 @@ def test_verdicts_follow_the_numbers():
     assert verdict_of("figure-4", [(0.9, 0.9)]).verdict == "cannot be checked"
     assert verdict_of("figure-4", [(0.9, 0.9), (0.8, 0.9)]).verdict == "cannot be checked"
     diverged = verdict_of("figure-4", [(np.nan, 0.9), (0.9, 0.9)])
-    assert diverged.verdict == "does not hold" and diverged.reason.startswith("diverged at iteration 7")
-    assert mnist_verdicts._open_choices(mnist.Params(), ABLATION.assign(final=0.1)).verdict == "cannot be checked"
-    assert verdict_of("figure-4-open-choices", close).ours.endswith(": edge weights 0.2: quantised 10% instead of 50%")
+    assert diverged.verdict == "does not hold" and diverged.reason.startswith(
+        "diverged at iteration 7"
+    )
+    assert claims._open_choices(Params(), ABLATION.assign(final=0.1)).verdict == "cannot be checked"
+    assert verdict_of("figure-4-open-choices", close).ours.endswith(
+        ": edge weights 0.2: quantised 10% instead of 50%"
+    )
     assert "δ may be 0.990 or more" in verdict_of("network-budget", close).condition
-    assert verdict_of("network-budget", close, LAST.assign(lower=0.1)).verdict == "cannot be checked"
-    assert verdict_of("network-budget", close, LAST.assign(scale=2.0)).verdict == "cannot be checked"
+    assert (
+        verdict_of("network-budget", close, LAST.assign(lower=0.1)).verdict == "cannot be checked"
+    )
+    assert (
+        verdict_of("network-budget", close, LAST.assign(scale=2.0)).verdict == "cannot be checked"
+    )
 
 
 def test_what_a_sample_of_the_history_costs_is_said_where_both_exist():
     both = pd.concat(
-        [ends((0.9, 0.9)).assign(history="whole history"), ends((0.88, 0.91)).assign(history="20 draws from the history")]
+        [
+            ends((0.9, 0.9)).assign(history="whole history"),
+            ends((0.88, 0.91)).assign(history="20 draws from the history"),
+        ]
     )
-    assert "-2.00 points quantised, +1.00 points unquantised" in mnist_verdicts.against_whole_history(both, 20)
-    assert mnist_verdicts.against_whole_history(both[both["history"] != "whole history"], 20) == ""
+    assert "-2.00 points quantised, +1.00 points unquantised" in tables.against_whole_history(both)
+    assert tables.against_whole_history(both[both["history"] != "whole history"]) == ""
 
 
 def test_tables_are_kept_as_json():
-    assert mnist_verdicts.plain(pd.DataFrame({"a": [1.0, np.nan], "b": ["x", "y"]})) == {"a": [1.0, None], "b": ["x", "y"]}
+    assert tables.plain(pd.DataFrame({"a": [1.0, np.nan], "b": ["x", "y"]})) == {
+        "a": [1.0, None],
+        "b": ["x", "y"],
+    }
 
 
 def test_delta_against_the_steps_that_are_attacked():
-    curve = mnist_budget.curve(LAST, 1, (0.1, 1.0))
+    curve = tables.delta_curve(LAST, 1, (0.1, 1.0))
     assert curve["delta"].tolist() == [600.0, 1.0] and curve["label"].nunique() == 2
 
 
 def texts(figure):
-    return " ".join(text.get_text() for text in figure.findobj(lambda artist: hasattr(artist, "get_text")))
+    return " ".join(
+        text.get_text() for text in figure.findobj(lambda artist: hasattr(artist, "get_text"))
+    )
+
+
+RECORD = Params().record("03_mnist_idlg", "x", images.embedded())
 
 
 def test_fig4_draws_divergence_as_such():
     figures.style()
-    rows = [(variant, "whole history", kind, t, 0.5, 0.1, 2) for variant, stop in (("quantised", 20), ("unquantised", 60))
-            for kind in ("train", "test") for t in range(0, stop + 1, 10)]  # fmt: skip
-    summary = pd.DataFrame(rows, columns=["variant", "history", "kind", "t", "mean", "standard_deviation", "repeats"])
-    table = pd.DataFrame({"variant": mnist.VARIANTS, "history": "whole history", "diverged": [27, -1]})
-    figure = mnist_figures.fig4(summary, table, "Data: x.")
-    assert texts(figure).count("1 repeat diverged at t = 27") == 2  # once a panel
+    rows = [
+        (variant, "whole history", repeat, kind, t, 0, 0.5)
+        for variant, stop in (("quantised", 20), ("unquantised", 60))
+        for repeat in (0, 1)
+        for kind in ("train", "test")
+        for t in range(0, stop + 1, 10)
+    ]
+    columns = ["variant", "history", "repeat", "kind", "t", "agent", "accuracy"]
+    table = ends((np.nan, 0.5), (0.5, 0.5)).assign(history="whole history")
+    found = tables.Trainings(pd.DataFrame(rows, columns=columns), table)
+    figure = figures.fig4(found, RECORD, "")
+    assert texts(figure).count("1 repeat diverged at t = 7") == 2  # once a panel
     for axes in figure.axes:
         quantised = next(line for line in axes.lines if line.get_label().startswith("quantised"))
         assert quantised.get_xdata().max() == 20  # no curve beyond it
-    assert "diverged" not in texts(mnist_figures.fig4(summary, table.assign(diverged=-1), "Data: x."))
+    sound = found._replace(ends=table.assign(diverged=-1))
+    assert "diverged" not in texts(figures.fig4(sound, RECORD, ""))
 
 
 def test_no_ablation_is_no_row():
     table = ends((0.9, 0.9), (0.9, 0.9))
-    rows = mnist_verdicts.verdicts(mnist.Params(), mnist.paired_difference(table), table, ABLATION[:0], LAST, 6)
-    assert [row.key for row in rows] == ["figure-4", "network-budget"] and rows[0].verdict == "holds"
-    mnist_figures.ablation(ABLATION[:0], "Data: x.")
+    rows = claims.of_training(Params(), trained(table), ABLATION[:0], LAST)
+    assert [row.key for row in rows] == ["figure-4", "network-budget"] and rows[
+        0
+    ].verdict == "holds"
+    figures.ablation(ABLATION[:0], RECORD, "")
 
 
 def test_the_ablation_names_what_diverged():
-    shown = texts(mnist_figures.ablation(ABLATION, "Data: x."))
+    shown = texts(figures.ablation(ABLATION, RECORD, ""))
     assert "diverged at t = 3" in shown and "edge weights 0.2" in shown
+
+
+def test_no_scale_is_no_budget(data):
+    found = tables.budgets(Params(budget_scales=()), data)
+    spent = tables.spent(found)
+    assert spent.empty and "No budget" in figures.network_budget(found, RECORD, "").data
+    row = claims.of_training(Params(), trained(ends((0.9, 0.9))), ABLATION, spent)[-1]
+    assert row.key == "network-budget" and row.verdict == "cannot be checked"
 
 
 def test_the_budget_figure_marks_where_the_network_diverges():
     table = pd.DataFrame([(1, 1.0, T, 0, 10.0 * T, 0.9, 1.0, -1) for T in range(4)] + [(1, 1e4, 2, 0, *[np.nan] * 3, 2)],
                          columns=["samples", "scale", "T", "repeat", "paper", "lower", "upper", "diverged"])  # fmt: skip
-    shown = texts(mnist_figures.network_budget(table, mnist_budget.last(table), "Data: x."))
-    assert "the network diverges" in shown and "1 image at a time" in shown and "says nothing" in shown
+    shown = texts(figures.network_budget(table, RECORD, ""))
+    assert (
+        "the network diverges" in shown and "1 image at a time" in shown and "says nothing" in shown
+    )

@@ -1,0 +1,202 @@
+"""Notebook 3's parameters: every default once, as in its parameters cell."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, NamedTuple
+
+from pydantic import Field
+
+from companion.data import mnist
+from companion.params import (
+    AGENTS,
+    AgentParams,
+    Count,
+    NotNegative,
+    ParameterError,
+    Positive,
+    history_bytes,
+)
+
+NotNegativeCount = Annotated[int, Field(ge=0)]
+Share = Annotated[float, Field(gt=0, lt=1)]
+Images = Annotated[int, Field(ge=5, multiple_of=5)]  # five agents hold five
+ABLATION_TEST = 500  # test images for each short training of the ablation, at most
+SENT = 2 * 84_202  # numbers that an agent sends in an iteration: the CNN's parameters, twice
+SAMPLES = 20  # images an agent acquires in an iteration of the trainings that are attacked
+
+
+class Training(AgentParams):
+    """Everything that one training depends on; the paper's numbers where it prints them."""
+
+    weight: Positive = 0.02
+    lam_0: Positive = 0.1
+    nu: float = 0.61
+    d_0: Positive = 1.0
+    d_0_slope: NotNegative = 0.1
+    varsigma: float = 0.5
+    activation: Literal["relu", "sigmoid", "tanh", "elu"] = "relu"
+    initialisation: Literal["he", "pytorch", "uniform"] = "he"
+    same_start: bool = True
+    iterations: Count = 400
+    samples: Count = 20
+    test: Count = 200
+    final_test: Count = 2000
+    evaluate_every: Count = 40
+    history_sample: NotNegativeCount = 20
+    train_sample: NotNegativeCount = 100
+
+    def check(self, data: mnist.MNIST) -> None:
+        """Raise when the parameters contradict each other or the data."""
+        self.algorithm()
+        there = len(data.test_labels)
+        for name, limit in (("test", there - 1), ("final_test", there)):
+            if (value := getattr(self, name)) > limit:
+                rule = f"must not exceed {limit}: there are no more test images"
+                raise ParameterError(f"{name} = {value} {rule}")
+        if self.evaluate_every > self.iterations:
+            found = f"evaluate_every = {self.evaluate_every}"
+            raise ParameterError(f"{found} must not exceed iterations = {self.iterations}")
+
+    def at(self, **changes) -> Training:
+        """Return the setting of one training with other values, checked like new ones."""
+        return self.into(Training, **changes)
+
+
+class Choice(NamedTuple):
+    """A training of the ablation: what is chosen otherwise, in words, and its setting."""
+
+    name: str
+    setting: Training
+
+
+class Params(Training):
+    """All of notebook 3: trainings, budgets, attacks and promises."""
+
+    repeats: Annotated[int, Field(ge=1, le=1000)] = 2
+    full_repeats: NotNegativeCount = 0
+    ablation_iterations: NotNegativeCount = 30
+    budget_scales: tuple[Positive, ...] = (1e-6, 1e-4, 0.01, 1.0, 10.0, 100.0, 1000.0, 10000.0)
+    budget_samples: Annotated[tuple[Count, ...], Field(min_length=1)] = (1, 20)
+    budget_iterations: Annotated[int, Field(ge=2)] = 6
+    budget_repeats: Count = 1
+    calibration_images: Count = 24
+    calibration_steps: Count = 1500
+    fig5_images: Images = 10
+    curve_images: Images = 5
+    scales: tuple[Positive, ...] = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1.0)
+    attack_rounds: Annotated[int, Field(ge=2)] = 8
+    attack_steps: Count = 600
+    attack_restarts: Count = 2
+    moments: tuple[NotNegativeCount, ...] = (0, 50)
+    moment_images: Images = 5
+    label_images: Images = 50
+    label_rounds: tuple[Count, ...] = (1, 8)
+    promise_targets: tuple[Share, ...] = (0.25,)
+    network_targets: tuple[Share, ...] = ()
+    promise_seeds: Count = 1
+    promise_images: Annotated[int, Field(ge=0, multiple_of=100)] = 8000
+    promise_test: NotNegativeCount = 2000
+    promise_iterations: Count = 60
+    promise_attacked: Count = 20
+
+    def memory(self) -> tuple[str, int]:
+        """Return what needs most memory: a history, or the messages that an attacker keeps."""
+        rounds = max(self.attack_rounds, *self.label_rounds, 0)
+        heard = f"attack_rounds = {self.attack_rounds} with label_rounds = "
+        trained = history_bytes(1, self.iterations, self.samples)
+        attacked = history_bytes(1, max(self.moments, default=0) + 1, SAMPLES)
+        sizes = {
+            f"iterations = {self.iterations} with samples = {self.samples}": trained,
+            f"{heard}{list(self.label_rounds)}": AGENTS * rounds * SENT * 8,
+            f"moments = {list(self.moments)}": attacked,
+        }
+        return max(sizes.items(), key=lambda pair: pair[1])
+
+    def check(self, data: mnist.MNIST) -> None:
+        """Raise when the parameters contradict each other or the data, before any work."""
+        super().check(data)
+        if self.full_repeats > self.repeats:
+            found = f"full_repeats = {self.full_repeats}"
+            raise ParameterError(f"{found} must not exceed repeats = {self.repeats}")
+        for setting in [*(choice.setting for choice in self.choices()), *self.budgets()]:
+            setting.check(data)
+        self._check_attacks(len(data.train_labels))
+        self._check_promises(data)
+
+    def _check_attacks(self, there: int) -> None:
+        for name in ("calibration", "fig5", "curve", "label", "moment"):
+            if (value := getattr(self, f"{name}_images")) > there:
+                raise ParameterError(f"{name}_images = {value} must not exceed {there}, all images")
+        if 1.0 not in self.scales or list(self.scales) != sorted(self.scales):
+            rule = "must rise and hold 1.0, the paper's own d_0"
+            raise ParameterError(f"scales = {self.scales} {rule}")
+        for name in ("moments", "label_rounds"):
+            if list(values := getattr(self, name)) != sorted(values) or not values:
+                raise ParameterError(f"{name} = {values} must rise, and must not be empty")
+
+    def dealt(self, data: mnist.MNIST) -> tuple[int, int]:
+        """Return how many images the promises are trained and tested on; 0 stands for all."""
+        images, test = len(data.train_labels), len(data.test_labels)
+        return self.promise_images or images, self.promise_test or test
+
+    def _check_promises(self, data: mnist.MNIST) -> None:
+        there, dealt = (len(data.train_labels), len(data.test_labels)), self.dealt(data)
+        for name, value, limit in zip(("images", "test"), dealt, there, strict=True):
+            if value > limit:
+                raise ParameterError(
+                    f"promise_{name} = {value} must not exceed {limit}, all there are"
+                )
+        at_first = dealt[0] // AGENTS - SAMPLES * self.promise_iterations
+        if at_first < self.promise_attacked and (self.promise_targets or self.network_targets):
+            found = f"promise_images = {dealt[0]} leaves an agent {at_first} images at first"
+            rest = f"that of promise_iterations = {self.promise_iterations} arrive later"
+            rule = f"at least promise_attacked = {self.promise_attacked} must be there"
+            raise ParameterError(f"{found}, for {rest}: {rule}")
+
+    def fitting(self, data: mnist.MNIST) -> mnist.MNIST:
+        """Return the data, when the parameters fit them and each other."""
+        self.check(data)
+        return data
+
+    def trainings(self) -> list[tuple[Training, int]]:
+        """Return (setting, repeat) of Fig. 4's trainings; whole histories, which take long,
+        first."""
+        whole = range(self.full_repeats if self.history_sample else 0)
+        full = [(self.at(history_sample=0), repeat) for repeat in whole]
+        return full + [(self.at(), repeat) for repeat in range(self.repeats)]
+
+    def choices(self) -> list[Choice]:
+        """Return the trainings of the ablation: Fig. 4's, and one open choice made otherwise."""
+        if not self.ablation_iterations:
+            return []
+        length = {
+            "iterations": self.ablation_iterations,
+            "evaluate_every": self.ablation_iterations,
+        }
+        length |= {"final_test": min(self.final_test, ABLATION_TEST)}
+        larger = {"d_0": 100 * self.d_0, "d_0_slope": 100 * self.d_0_slope}
+        changes: list[tuple[str, dict]] = [
+            ("as in Fig. 4", {}),
+            ("each agent its own start", {"same_start": False}),
+            ("sigmoid instead of ReLU", {"activation": "sigmoid"}),
+            ("PyTorch's initial values", {"initialisation": "pytorch"}),
+            ("edge weights 0.2", {"weight": 0.2}),
+            ("d₀ a hundred times larger", larger),
+            ("λ₀ a hundred times larger", {"lam_0": 100 * self.lam_0}),
+        ]
+        return [Choice(name, self.at(**length, **change)) for name, change in changes]
+
+    def budgets(self) -> list[Training]:
+        """Return a setting for every scale of d_0 and number of images whose budget is counted."""
+        short = {"iterations": self.budget_iterations, "evaluate_every": self.budget_iterations}
+        return [
+            self.at(
+                **short,
+                history_sample=0,
+                samples=samples,
+                d_0=scale * self.d_0,
+                d_0_slope=scale * self.d_0_slope,
+            )
+            for samples in self.budget_samples
+            for scale in self.budget_scales
+        ]

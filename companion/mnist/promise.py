@@ -1,0 +1,185 @@
+"""Notebook 3: promises for pictures, kept on real digits, and attacked.
+
+Five agents are dealt disjoint shares of the training images, so that every image arrives once. They
+train a softmax, or one hidden layer, on public features (`problems.scattering`), with per-image
+clipping, levels of degree three, gradients at the sent value and a box: what `accountant.promise`
+certifies for all time. Published, and judged here, are *sent* values: an agent's own state is
+private.
+
+CHOSEN holds the settings. They were chosen on a split of the training images (50,000 to train on,
+10,000 to judge by), never on test images, and then left alone.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from companion.attacks import informed
+from companion.data import streams
+from companion.mnist.digits import digits
+from companion.params import AGENTS
+from companion.problems import scattering
+from companion.problems.clipped import History, Perceptron, Softmax
+from ldp_core import network, optimizer
+from ldp_core.accountant import promise
+from ldp_core.accountant.promise_plan import BOX, Plan
+from ldp_core.optimizer import Algorithm1, Schedules
+from ldp_core.randomness import Purpose, generator
+
+Arrays = dict[str, np.ndarray]
+Kind = Literal["softmax", "network"]
+Variant = Literal["promise", "twin", "unprotected"]
+SAMPLES = 20  # images of a data point
+WEIGHT, NU, VARSIGMA = 0.2, 0.9, 0.51  # of the edges, and the exponents of both schedules
+HIDDEN = 33  # units of the network's hidden layer
+LOOKS = 10  # times at which accuracy is judged
+GALLERY = 99  # other pictures among which an attacker looks for the true one
+CLASSES = 10
+
+
+class Setting(NamedTuple):
+    """What is chosen for one model: the clip, lam_0 = effort (delta N_0)^power, and lam_0 of the
+    learner that promises nothing and clips nothing."""
+
+    clip: float
+    effort: float
+    power: float
+    unprotected: float
+
+
+CHOSEN = {"softmax": Setting(0.1, 10.0, 0.7, 300.0), "network": Setting(0.1, 10.0, 0.7, 30.0)}
+UNCLIPPED = 1e3  # a clip that no gradient reaches
+
+
+def features(data: str, first: int, count: int) -> Arrays:
+    """Return the public features `x [count, FEATURES]` of pictures number first, first + 1, ..."""
+    pictures = digits(data)[0][first : first + count, 0]
+    return {"x": scattering.features(pictures.numpy()).astype(np.float16)}
+
+
+def model_of(kind: Kind) -> Softmax | Perceptron:
+    """Return the model that is trained."""
+    known = scattering.FEATURES
+    return Softmax(known, CLASSES) if kind == "softmax" else Perceptron(known, HIDDEN, CLASSES)
+
+
+def plan_of(kind: Kind, delta: float, images: int, iterations: int, copies: int = 1) -> Plan:
+    """Return the promise of delta for all time when five agents share so many images.
+
+    The unit of privacy is `copies` images of one agent.
+    """
+    model, chosen = model_of(kind), CHOSEN[kind]
+    warm_up = images // (AGENTS * SAMPLES) - iterations
+    lam_0 = chosen.effort * (delta * warm_up * SAMPLES) ** chosen.power
+    options = {"warm_up": warm_up, "samples": SAMPLES, "cone": model.cone, "dim": model.dim}
+    unit = Schedules(lam_0, NU, (1.0,) * AGENTS, (VARSIGMA,) * AGENTS)
+    terms = promise.Terms(network.paper(WEIGHT), unit, chosen.clip, **options)
+    found = promise.shifts(terms, math.inf)
+    d_0 = promise.calibrate(found, np.full(AGENTS, delta))
+    schedules = dataclasses.replace(unit, d_0=tuple(d_0))
+    box = BOX * (float(d_0.max()) + lam_0 * chosen.clip)
+    terms = dataclasses.replace(terms, schedules=schedules, box=box, copies=copies)
+    return Plan(terms, promise.certify(terms, math.inf), math.nan, 1)
+
+
+def train(
+    kind: Kind,
+    variant: Variant,
+    delta: float,
+    seed: int,
+    images: int,
+    iterations: int,
+    attacked: int,
+    x: np.ndarray,
+    y: np.ndarray,
+) -> Arrays:
+    """Return `t`, `accuracy [times, agents]` of sent values on test images, and what attackers
+    read.
+
+    `x`, `y` are features and labels, those of `images` training images first. "twin" runs the same
+    without quantisation, "unprotected" also without clipping, with a step chosen for it. `labels`
+    and `pictures` are the shares that the informed attacker reads of `attacked` images an agent.
+    """
+    plan, x = plan_of(kind, delta, images, iterations), x.astype(np.float32)
+    oracle, algorithm = _oracle(kind, plan, x, y, seed, images), plan.algorithm()
+    if variant == "promise":
+        plan.require(algorithm, oracle)
+    else:
+        oracle, algorithm = _open(kind, variant, oracle, algorithm)
+    looks = set(np.linspace(0, iterations - 1, LOOKS).astype(int).tolist())
+    ear, series = informed.Ear(algorithm.degree), []
+
+    def observe(state: optimizer.State, messages: optimizer.Messages) -> None:
+        if variant == "promise" and attacked:
+            ear(state, messages)
+        if state.t in looks:
+            sent = messages.values()[0][0]
+            hits = oracle.accuracy(sent, x[images:], y[images:])
+            series.append((state.t + 1, *hits))
+
+    optimizer.run(algorithm, oracle, _start(kind, seed), iterations, seed=seed, observe=observe)
+    table = np.array(series)
+    result = {"t": table[:, 0].astype(int), "accuracy": table[:, 1:]}
+    result |= {"delta": plan.certificate.delta, "program": plan.certificate.program}
+    if variant == "promise" and attacked:
+        result |= _read(algorithm, oracle, ear, attacked, x[images:], y[images:])
+    return result
+
+
+def _oracle(kind: Kind, plan: Plan, x, y, seed: int, images: int) -> History:
+    shares = streams.shares(seed, 0, images, AGENTS)
+    terms = plan.terms
+    return History(
+        model_of(kind),
+        [x[rows] for rows in shares],
+        [y[rows] for rows in shares],
+        float(terms.clip[0]),
+        terms.warm_up,
+        terms.samples,
+    )
+
+
+def _open(kind: Kind, variant: Variant, oracle: History, algorithm: Algorithm1):
+    """Return oracle and algorithm without quantisation, and unprotected without clipping too."""
+    plain = {"quantised": False, "degree": 1, "at_sent": False, "box": None}
+    if variant == "unprotected":
+        lam_0 = CHOSEN[kind].unprotected
+        plain |= {"schedules": dataclasses.replace(algorithm.schedules, lam_0=lam_0)}
+        oracle = dataclasses.replace(oracle, clip=UNCLIPPED)
+    return oracle, dataclasses.replace(algorithm, **plain)
+
+
+def _start(kind: Kind, seed: int) -> np.ndarray:
+    model = model_of(kind)
+    if isinstance(model, Softmax):
+        return np.zeros((1, AGENTS, model.dim))
+    start = model.start(generator(seed, Purpose.INITIAL))
+    return np.repeat(start[None, None], AGENTS, axis=1)
+
+
+def _read(algorithm: Algorithm1, oracle: History, ear: informed.Ear, attacked: int, x, y) -> Arrays:
+    """Return how many labels, and how many pictures among 100, the informed attacker finds."""
+    hits = {"labels": 0, "pictures": 0}
+    for agent in range(AGENTS):
+        own = oracle.x[agent][:attacked], oracle.y[agent][:attacked]
+        for name, about in (("labels", _relabelled(*own)), ("pictures", _among(*own, x, y))):
+            found = informed.likelihoods(algorithm, oracle, ear, agent, about)
+            hits[name] += int((found.argmax(axis=1) == 0).sum())
+    return {name: np.array(right) for name, right in hits.items()}
+
+
+def _relabelled(x: np.ndarray, y: np.ndarray) -> informed.Samples:
+    """Return the hypotheses that an image has its own label, or one of the nine others."""
+    labels = (y[:, None] + np.arange(CLASSES)) % CLASSES
+    return informed.Samples(np.repeat(x[:, None], CLASSES, axis=1), labels)
+
+
+def _among(x: np.ndarray, y: np.ndarray, others_x, others_y) -> informed.Samples:
+    """Return the hypotheses that the image is the true one, or one of a gallery."""
+    gallery = [np.repeat(part[None, :GALLERY], len(x), axis=0) for part in (others_x, others_y)]
+    pictures = np.concatenate([x[:, None], gallery[0]], axis=1)
+    return informed.Samples(pictures, np.concatenate([y[:, None], gallery[1]], axis=1))

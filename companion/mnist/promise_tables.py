@@ -1,0 +1,219 @@
+"""Notebook 3: promises for pictures, as tables and words."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from companion import promises, runs
+from companion.attacks import informed
+from companion.data.mnist import MNIST
+from companion.intervals import wilson
+from companion.mnist import promise
+from companion.mnist.params import SAMPLES, Params
+from companion.params import AGENTS
+
+ALL = 60_000  # training images of MNIST; with fewer, more noise is needed for the same promise
+BLOCK = 2000  # pictures whose features a shard computes
+MODELS = {"softmax": "softmax on public features", "network": "a hidden layer on public features"}
+READ = {"labels": promise.CLASSES, "pictures": promise.GALLERY + 1}  # hypotheses of the attacker
+
+
+class Kept(NamedTuple):
+    """`curves`: kind, variant, target, seed, t, accuracy (mean over agents). `ends`: one row a run,
+    with the last accuracy, and what the informed attacker read. `images` and `test`: how many."""
+
+    curves: pd.DataFrame
+    ends: pd.DataFrame
+    images: int
+    test: int
+
+
+def kept(params: Params, data: MNIST) -> Kept:
+    """Return the trainings under a promise, their twins, and the best that promise nothing."""
+    asked = [("softmax", target) for target in params.promise_targets]
+    asked += [("network", target) for target in params.network_targets]
+    cases = [
+        (kind, variant, target, seed)
+        for kind, target in asked
+        for seed in range(params.promise_seeds)
+        for variant in (("promise", "twin", "unprotected") if seed == 0 else ("promise",))
+    ]
+    given = dict(zip("xy", known(params, data), strict=True)) if cases else {}
+    results = runs.run(
+        promise.train,
+        [_piece(params, data, *case) for case in cases],
+        given=[given] * len(cases),
+        description=f"promises: {len(cases)} trainings",
+    )
+    named = [dict(zip(("kind", "variant", "target", "seed"), case, strict=True)) for case in cases]
+    pairs = list(zip(named, results, strict=True))
+    curves = [
+        pd.DataFrame({**names, "t": found["t"], "accuracy": found["accuracy"].mean(axis=1)})
+        for names, found in pairs
+    ]
+    ends = pd.DataFrame([names | _end(found, params) for names, found in pairs])
+    together = pd.concat(curves, ignore_index=True) if curves else pd.DataFrame()
+    return Kept(together, ends, *params.dealt(data))
+
+
+def _piece(params: Params, data: MNIST, kind: str, variant: str, target: float, seed: int) -> dict:
+    return {
+        "kind": kind,
+        "variant": variant,
+        "delta": target,
+        "seed": params.seed + seed,
+        "images": params.dealt(data)[0],
+        "iterations": params.promise_iterations,
+        "attacked": params.promise_attacked if variant == "promise" and seed == 0 else 0,
+    }
+
+
+def known(params: Params, data: MNIST) -> tuple[np.ndarray, np.ndarray]:
+    """Return features and labels: of the training images that are used, then of the test images."""
+    rows, sha256 = len(data.train_labels), data.provenance.sha256
+    images, test = params.dealt(data)
+    spans = (0, images), (rows, rows + test)
+    pieces = [
+        {"data": sha256, "first": first, "count": min(BLOCK, stop - first)}
+        for start, stop in spans
+        for first in range(start, stop, BLOCK)
+    ]
+    found = runs.run(promise.features, pieces, description="public features")
+    labels = data.train_labels[:images], data.test_labels[:test]
+    return np.concatenate([part["x"] for part in found]), np.concatenate(labels)
+
+
+def _end(found: dict[str, np.ndarray], params: Params) -> dict:
+    end = {"accuracy": float(found["accuracy"][-1].mean())}
+    end |= {"delta": float(found["delta"].max()), "program": float(found["program"].max())}
+    attacked = AGENTS * params.promise_attacked
+    return end | {name: int(found[name]) / attacked for name in READ if name in found}
+
+
+def certificates(found: Kept, params: Params) -> pd.DataFrame:
+    """Return what is promised, to whom: one image, and a data point of twenty; and (epsilon,
+    delta)."""
+    rows = []
+    sizes = found.images, params.promise_iterations
+    for kind, targets in (("softmax", params.promise_targets), ("network", params.network_targets)):
+        for target in targets:
+            one, twenty = (promise.plan_of(kind, target, *sizes, copies=n) for n in (1, SAMPLES))
+            rows.append({
+                "model": MODELS[kind],
+                "parameters": one.terms.dim,
+                "δ for all time, one image": one.certificate.delta.max(),
+                "as a program, 100,000 iterations": one.certificate.program.max(),
+                f"δ, a data point of {SAMPLES} images": twenty.certificate.delta.max(),
+                "δ(ε = 1), one image": one.certificate.profile(1.0).max(),
+                "μ (Gaussian of the same affinity)": one.certificate.mu.max(),
+            })  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def summary(found: Kept) -> pd.DataFrame:
+    """Return per promise: accuracy with its 95 % interval over seeds, its twin's, the
+    unprotected."""
+    rows = []
+    groups = found.ends.groupby(["kind", "target"], sort=False) if len(found.ends) else ()
+    for (kind, target), group in groups:
+        of = {variant: own["accuracy"] for variant, own in group.groupby("variant")}
+        mean, low, high = interval(of["promise"].to_numpy())
+        row = {"kind": kind, "target": target, "delta": float(group["delta"].max())}
+        row |= {"accuracy": mean, "low": low, "high": high, "seeds": len(of["promise"])}
+        row |= {"twin": float(of["twin"].iloc[0]), "unprotected": float(of["unprotected"].iloc[0])}
+        first = group[group["variant"] == "promise"].iloc[0]
+        rows.append(row | {name: float(first[name]) for name in READ})
+    return pd.DataFrame(rows)
+
+
+def interval(values: np.ndarray) -> tuple[float, float, float]:
+    """Return the mean and its 95 % Student interval; a single value is its own interval."""
+    mean, count = float(values.mean()), len(values)
+    if count < 2:
+        return mean, mean, mean
+    half = float(stats.t.ppf(0.975, count - 1) * values.std(ddof=1) / math.sqrt(count))
+    return mean, max(0.0, mean - half), min(1.0, mean + half)
+
+
+def accuracy_table(found: Kept) -> pd.DataFrame:
+    """Return `summary` as the notebook shows it."""
+    if (table := summary(found)).empty:
+        return table
+    between = table["seeds"].gt(1).map({True: " ({:.1%} to {:.1%})", False: ""})
+    shown = [
+        f"{row.accuracy:.1%}" + words.format(row.low, row.high)
+        for row, words in zip(table.itertuples(), between, strict=True)
+    ]
+    return pd.DataFrame({
+        "model": table["kind"].map(MODELS),
+        "δ for all time, one image": table["delta"].map("{:.3f}".format),
+        "accuracy of sent values": shown,
+        "its twin, unquantised": table["twin"].map("{:.1%}".format),
+        "unclipped, its own step": table["unprotected"].map("{:.1%}".format),
+    })  # fmt: skip
+
+
+def attacked(found: Kept, params: Params) -> pd.DataFrame:
+    """Return what the informed attacker reads: share, interval, chance, and what delta allows."""
+    trials, rows = AGENTS * params.promise_attacked, []
+    for row in summary(found).itertuples():
+        for name, hypotheses in READ.items():
+            share = getattr(row, name)
+            low, high = wilson(round(share * trials), trials)
+            allowed = informed.ceiling(row.delta, hypotheses)
+            names = {"kind": row.kind, "target": row.target, "read": name, "share": share}
+            rows.append(
+                names | {"low": low, "high": high, "chance": 1 / hypotheses, "allowed": allowed}
+            )
+    return pd.DataFrame(rows)
+
+
+def attack_table(found: Kept, params: Params) -> pd.DataFrame:
+    """Return `attacked` as the notebook shows it."""
+    if (table := attacked(found, params)).empty:
+        return table
+    what = {"labels": "the label, of ten", "pictures": f"the picture, of {READ['pictures']}"}
+    shares = [f"{row.share:.1%} ({row.low:.1%} to {row.high:.1%})" for row in table.itertuples()]
+    return pd.DataFrame({
+        "model": table["kind"].map(MODELS),
+        "δ": table["target"],
+        "what is looked for": table["read"].map(what),
+        "found": shares,
+        "by guessing": table["chance"].map("{:.0%}".format),
+        "allowed by the promise": table["allowed"].map("{:.1%}".format),
+    })  # fmt: skip
+
+
+def record(found: Kept, params: Params, data: MNIST, output: str) -> None:
+    """Keep every promise in promises.json."""
+    sizes = found.images, params.promise_iterations
+    for row in summary(found).itertuples():
+        terms = promise.plan_of(row.kind, row.target, *sizes).terms
+        chosen = {
+            "clip": float(terms.clip[0]),
+            "lam_0": terms.schedules.lam_0,
+            "nu": terms.schedules.nu,
+        }
+        chosen |= {"d_0": list(terms.schedules.d_0), "varsigma": terms.schedules.varsigma[0]}
+        chosen |= {"degree": terms.degree, "weight": promise.WEIGHT, "parameters": terms.dim}
+        chosen |= {"warm_up": terms.warm_up, "samples": terms.samples}
+        promises.record(output, promises.Promise(
+            name=f"MNIST, {row.kind}, {row.target:g} for ever",
+            data=data.provenance.caption().removeprefix("Data: "),
+            model=MODELS[row.kind],
+            parameters=chosen,
+            unit="one image of one agent",
+            delta=row.delta,
+            horizon=promises.FOR_EVER,
+            T=params.promise_iterations,
+            accuracy=(row.accuracy, row.low, row.high),
+            runs=row.seeds,
+            twin=row.twin,
+            best_unprotected=max(row.unprotected, row.twin),
+            certified_by="ldp_core.accountant.promise",
+        ))  # fmt: skip
