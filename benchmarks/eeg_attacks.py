@@ -18,7 +18,12 @@ from companion.problems.eegnet_history import initial_state
 from companion.problems.parameters import layout
 
 CHANNELS, SAMPLES, FS, CLASSES = 22, 160, 80.0, 4
-TRIALS, STATES, STEPS, ALONE = 16, 8, 20, 3  # so many are inverted at once, and so many one at a time
+TRIALS, STATES, STEPS, ALONE = (
+    16,
+    8,
+    20,
+    3,
+)  # so many are inverted at once, and so many one at a time
 QUICK = 2, 2, 2, 1
 
 
@@ -29,12 +34,24 @@ def scene(trials: int, states: int):
     theta = np.repeat(theta[None], trials, axis=0)
     shape = signals.fourier(CHANNELS, SAMPLES, FS, (6.0, 34.0))
     random = torch.Generator().manual_seed(0)
-    x, labels = shape.signal(torch.randn(trials, shape.unknowns, generator=random)), np.arange(trials) % CLASSES
-    gradients = signals.trial_gradients(network, torch.tensor(theta, dtype=torch.float32), x, torch.tensor(labels)).numpy()
+    x, labels = (
+        shape.signal(torch.randn(trials, shape.unknowns, generator=random)),
+        np.arange(trials) % CLASSES,
+    )
+    gradients = signals.trial_gradients(
+        network, torch.tensor(theta, dtype=torch.float32), x, torch.tensor(labels)
+    ).numpy()
     return network, theta, gradients, labels, shape
 
 
-def plain(network: EEGNet, theta: np.ndarray, gradients: np.ndarray, label: int, shape: signals.Shape, steps: int) -> None:
+def plain(
+    network: EEGNet,
+    theta: np.ndarray,
+    gradients: np.ndarray,
+    label: int,
+    shape: signals.Shape,
+    steps: int,
+) -> None:
     """Invert one trial through the module itself, one state after the other."""
     where, target = layout(network), torch.tensor([label])
     wanted = torch.tensor(gradients, dtype=torch.float32)
@@ -45,7 +62,9 @@ def plain(network: EEGNet, theta: np.ndarray, gradients: np.ndarray, label: int,
         value = torch.zeros(())
         for vector, goal in zip(vectors, wanted, strict=True):
             parameters = vector.clone().requires_grad_(True)
-            outputs = torch.func.functional_call(network, where.views(parameters), (shape.signal(leaf),))
+            outputs = torch.func.functional_call(
+                network, where.views(parameters), (shape.signal(leaf),)
+            )
             loss = torch.nn.functional.cross_entropy(outputs, target)
             (found,) = torch.autograd.grad(loss, parameters, create_graph=True)
             value = value + (found - goal).square().sum()
@@ -77,7 +96,14 @@ def _measure(trials: int, states: int, steps: int, few: int) -> dict[str, float]
 
     def invert(rows: slice) -> None:
         signals.invert(
-            network, theta[rows], gradients[rows], labels[rows], shape, numbers=np.arange(trials)[rows], steps=steps, seed=0
+            network,
+            theta[rows],
+            gradients[rows],
+            labels[rows],
+            shape,
+            numbers=np.arange(trials)[rows],
+            steps=steps,
+            seed=0,
         )
 
     def alone() -> None:
@@ -93,7 +119,9 @@ def _measure(trials: int, states: int, steps: int, few: int) -> dict[str, float]
         "one trial at a time": per_minute(alone, few),
         "plain autograd, one trial and state at a time": per_minute(through_the_module, few),
     }
-    print(f"EEGNet, {CHANNELS} channels, {SAMPLES} samples, {states} states, {steps} steps of L-BFGS, one thread")
+    print(
+        f"EEGNet, {CHANNELS} channels, {SAMPLES} samples, {states} states, {steps} steps of L-BFGS, one thread"
+    )
     slowest = min(rates.values())
     for name, rate in rates.items():
         print(f"{name:48s} {rate:8.1f} trials a minute  {rate / slowest:6.1f} x")

@@ -20,13 +20,12 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from scipy.fft import next_fast_len
 from torch import nn
 
 from companion.attacks import lbfgs
 from companion.attacks.trials import log_spectrum
-from companion.problems.eegnet import EPS, POOLS, EEGNet, moments
-from companion.problems.parameters import Layout, layout
+from companion.problems.eegnet import EEGNet, of_each
+from companion.problems.parameters import layout
 from ldp_core.randomness import Purpose, generator
 
 WEIGHTINGS = ("none", "state", "tensor")
@@ -106,18 +105,8 @@ def outputs(network: EEGNet, theta: torch.Tensor, x: torch.Tensor) -> torch.Tens
     """Return EEGNet's outputs `[trials, states, classes]` of trials x `[trials, channels, samples]` with parameters
     theta `[trials, states, dim]`, each trial as a batch of its own (its normalisation statistics are those of the trial alone).
     """
-    own = _views(layout(network), theta)
-    spatial, temporal = own["spatial.weight"][..., 0, :, 0], own["temporal.weight"][..., 0, 0, :]
-    signals = _filtered(network, x, spatial, temporal)
-    if network.batch_norm != "none":
-        scale, shift = _first_norm(network, own, x, temporal)
-        scale, shift = (part.repeat_interleave(network.depth, dim=2) for part in (scale, shift))
-        signals = signals * scale[..., None] + (shift * spatial.sum(-1))[..., None]
-    features = _pooled(_block(network, own, signals, "norm2"), POOLS[0])
-    features = _same(features, own["separable.weight"][..., 0, 0, :])
-    features = torch.matmul(own["pointwise.weight"][..., 0, 0], features)
-    features = _pooled(_block(network, own, features, "norm3"), POOLS[1])
-    return torch.matmul(own["output.weight"], features.flatten(2)[..., None])[..., 0] + own["output.bias"]
+    own = layout(network).views(theta)
+    return network.outputs(own, network.prepare(x), of_each, network.stored())[0]
 
 
 def trial_gradients(
@@ -211,60 +200,3 @@ def _weights(network: EEGNet, wanted: torch.Tensor, weighting: str) -> torch.Ten
         pieces = [(1.0 / (piece.sum(dim=2, keepdim=True) + least)).expand_as(piece) for piece in square.split(sizes, dim=2)]
         return torch.cat(pieces, dim=2) / (len(sizes) * wanted.shape[1])
     raise ValueError(f"weighting = {weighting!r} must be one of {', '.join(WEIGHTINGS)}")
-
-
-def _views(where: Layout, theta: torch.Tensor) -> dict[str, torch.Tensor]:
-    pieces = zip(where.names, theta.split(where.sizes, dim=-1), where.shapes, strict=True)
-    return {name: piece.reshape(*theta.shape[:2], *size) for name, piece, size in pieces}
-
-
-def _filtered(network: EEGNet, x: torch.Tensor, spatial: torch.Tensor, temporal: torch.Tensor) -> torch.Tensor:
-    """Return w_f * (sum_c s_c x_c) `[trials, states, filters, samples]`: electrodes first, then time, by their spectra."""
-    trials, states, filters, channels = spatial.shape
-    length = next_fast_len(network.samples + network.kernel - 1, real=True)
-    spectrum = torch.view_as_real(torch.fft.rfft(x, length)).reshape(trials, channels, -1)
-    summed = torch.matmul(spatial.reshape(trials, states * filters, channels), spectrum)
-    summed = torch.view_as_complex(summed.view(trials, states, filters, -1, 2))
-    kernels = torch.fft.rfft(temporal.flip(-1), length).repeat_interleave(network.depth, dim=2)
-    start = network.kernel - 1 - (network.kernel - 1) // 2
-    return torch.fft.irfft(summed * kernels, length)[..., start : start + network.samples]
-
-
-def _same(features: torch.Tensor, kernels: torch.Tensor) -> torch.Tensor:
-    """Return the 'same' correlation of features `[..., samples]` with kernels `[..., width]`."""
-    samples, width = features.shape[-1], kernels.shape[-1]
-    length = next_fast_len(samples + width - 1, real=True)
-    start = width - 1 - (width - 1) // 2
-    product = torch.fft.rfft(features, length) * torch.fft.rfft(kernels.flip(-1), length)
-    return torch.fft.irfft(product, length)[..., start : start + samples]
-
-
-def _first_norm(network: EEGNet, own: dict, x: torch.Tensor, temporal: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return scale and shift `[trials, states, F1]` of the normalisation between temporal and spatial filters."""
-    if network.batch_norm == "fixed":
-        mean, variance = network.norm1.running_mean, network.norm1.running_var
-    else:
-        first, second = moments(x, network.kernel)
-        mean = torch.einsum("nsfk,nk->nsf", temporal, first)
-        square = torch.matmul(temporal.flatten(1, 2), second).view_as(temporal)
-        variance = (square * temporal).sum(-1) - mean**2
-    scale = own["norm1.weight"] * torch.rsqrt(variance + EPS)  # type: ignore[operator, arg-type]  # buffers are tensors
-    return scale, own["norm1.bias"] - scale * mean
-
-
-def _block(network: EEGNet, own: dict, features: torch.Tensor, name: str) -> torch.Tensor:
-    """Return ELU of the normalised features."""
-    if network.batch_norm == "none":
-        return nn.functional.elu(features)
-    if network.batch_norm == "fixed":
-        layer = getattr(network, name)
-        centred, variance = features - layer.running_mean[:, None], layer.running_var[:, None]
-    else:
-        centred = features - features.mean(-1, keepdim=True)
-        variance = centred.square().mean(-1, keepdim=True)
-    scale = own[f"{name}.weight"][..., None] * torch.rsqrt(variance + EPS)
-    return nn.functional.elu(centred * scale + own[f"{name}.bias"][..., None])
-
-
-def _pooled(features: torch.Tensor, width: int) -> torch.Tensor:
-    return features[..., : features.shape[-1] // width * width].unflatten(-1, (-1, width)).mean(-1)
