@@ -1,40 +1,32 @@
-"""Who was it? Subject classifiers of an attacker who owns identity-labelled EEG, from a session or runs that are not attacked.
+"""Who was it? Subject classifiers of an attacker who owns EEG with names, from other sessions.
 
-Three classifiers, of different eyes: where the power lies on the head (log-covariance), at which frequencies it lies at every
-electrode (log-spectrum), and whatever a network finds (EEGNet with subjects in place of classes). All of them are fitted on the
-attacker's own trials alone; nothing of the trials they are judged on reaches them, not even a mean (`known_and_attacked`). One
-number, SHRINKAGE, was chosen by looking at undefended reconstructions of those, in the attacker's favour.
-Every trial is brought to unit variance first: a network with normalisation does not see how loud its input is, so the loudness
-of a reconstruction means nothing.
+Three classifiers, of different eyes: where the power lies on the head (log-covariance), at which
+frequencies it lies at every electrode (log-spectrum), and whatever a network finds (EEGNet with
+subjects in place of classes). All of them are fitted on the attacker's own trials alone; nothing of
+the trials they are judged on reaches them, not even a mean (`trials.known_and_attacked`). One
+number, SHRINKAGE, was chosen by looking at undefended reconstructions of those, in the attacker's
+favour. Every trial is brought to unit variance first: a network with normalisation does not see how
+loud its input is, so the loudness of a reconstruction means nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
+import torch
+from sklearn.decomposition import PCA
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
 
-from companion.attacks.trials import known_and_attacked, log_spectrum
+from companion.attacks.trials import log_spectrum
+from companion.problems.eegnet import EEGNet
 
-__all__ = ["CLASSIFIERS", "Linear", "Network", "Rate", "classifier", "half", "log_covariance", "rate"]
-__all__ += ["known_and_attacked", "log_spectrum"]
-
-# Of a trial's covariance towards its mean variance: a reconstruction's weakest directions are noise. The best of five values
-# for undefended reconstructions.
-SHRINKAGE = 0.2
-INVERSE_PENALTY = 0.1  # sklearn's C on standardised features: hundreds of them and some hundred trials ask for a firm hand
-PASSES, BATCH, LEARNING_RATE, DROPOUT = 30, 32, 3e-3, 0.25  # of the network; fixed beforehand, tuned on no trial
-
-
-class Rate(NamedTuple):
-    """A share of hits with its 95 % Wilson interval."""
-
-    hits: int
-    trials: int
-    share: float
-    low: float
-    high: float
+SHRINKAGE = 0.2  # of a covariance towards its mean variance; the best of five on the undefended
+INVERSE_PENALTY = 0.1  # sklearn's C on standardised features: some hundred trials ask for little
+PASSES, BATCH, LEARNING_RATE, DROPOUT = 30, 32, 3e-3, 0.25  # of the network; tuned on no trial
 
 
 class Classifier(Protocol):
@@ -45,46 +37,49 @@ class Classifier(Protocol):
     def predict(self, X: np.ndarray) -> np.ndarray: ...
 
 
-def rate(who: np.ndarray, guessed: np.ndarray) -> Rate:
-    """Return the share of trials whose subject was guessed, with its 95 % Wilson interval."""
-    from scipy.stats import binomtest
-
-    hits, trials = int(np.sum(np.asarray(who) == np.asarray(guessed))), len(who)
-    interval = binomtest(hits, trials).proportion_ci(0.95, method="wilson")
-    return Rate(hits, trials, hits / trials, float(interval.low), float(interval.high))
-
-
 def log_covariance(X: np.ndarray) -> np.ndarray:
-    """Return the matrix logarithm of every trial's covariance `[trials, channels (channels + 1) / 2]`, as `half` rows.
+    """Return the logarithm of every trial's covariance, as `half` rows.
 
-    So the Euclidean distance of two rows is the log-Euclidean distance of the two covariances (Arsigny et al. 2006).
+    So the Euclidean distance of two rows is the log-Euclidean distance of the two covariances
+    (Arsigny et al. 2006).
     """
     X = np.asarray(X, dtype=np.float64)
     covariance = X @ X.transpose(0, 2, 1) / X.shape[2]
     variance = np.trace(covariance, axis1=1, axis2=2)[:, None, None] / X.shape[1]
-    values, vectors = np.linalg.eigh((1 - SHRINKAGE) * covariance + SHRINKAGE * variance * np.eye(X.shape[1]))
-    return half((vectors * np.log(values)[:, None, :]) @ vectors.transpose(0, 2, 1))
+    return log_matrices((1 - SHRINKAGE) * covariance + SHRINKAGE * variance * np.eye(X.shape[1]))
 
 
-def half(matrices: np.ndarray) -> np.ndarray:
-    """Return the upper triangles of symmetric matrices `[n, k, k]` as rows that keep the Frobenius norm."""
+def log_matrices(matrices: np.ndarray) -> np.ndarray:
+    """Return the logarithms of positive matrices `[n, k, k]` as rows that keep the norm."""
+    values, vectors = np.linalg.eigh(matrices)
+    logarithms = (vectors * np.log(values)[:, None, :]) @ vectors.transpose(0, 2, 1)
     rows, columns = np.triu_indices(matrices.shape[-1])
-    return matrices[:, rows, columns] * np.where(rows == columns, 1.0, np.sqrt(2.0))
+    return logarithms[:, rows, columns] * np.where(rows == columns, 1.0, np.sqrt(2.0))
+
+
+def regression() -> Pipeline:
+    """Return logistic regression on standardised features."""
+    return make_pipeline(StandardScaler(), LogisticRegression(C=INVERSE_PENALTY, max_iter=2000))
+
+
+def wide_regression() -> Pipeline:
+    """Return the same for many more features than trials.
+
+    The best weights under an L2 penalty lie in the span of the training rows, so these are turned
+    onto their own axes first: the same classifier from some hundred numbers a trial.
+    """
+    last = LogisticRegression(C=INVERSE_PENALTY, max_iter=2000)
+    return make_pipeline(StandardScaler(), PCA(svd_solver="full"), last)
 
 
 class Linear:
-    """Logistic regression on standardised features of a trial; scaling and weights come from the trials of `fit` alone."""
+    """Logistic regression on features of a trial, scaled by the trials of `fit` alone."""
 
     def __init__(self, features: Callable[[np.ndarray], np.ndarray]):
-        self.features = features
+        self.features, self.model = features, regression()
 
     def fit(self, X: np.ndarray, who: np.ndarray) -> Linear:
         """Return the classifier fitted to trials whose subjects are known."""
-        from sklearn.linear_model import LogisticRegression
-        from sklearn.pipeline import make_pipeline
-        from sklearn.preprocessing import StandardScaler
-
-        self.model = make_pipeline(StandardScaler(), LogisticRegression(C=INVERSE_PENALTY, max_iter=2000))
         self.model.fit(self.features(X), who)
         return self
 
@@ -94,9 +89,10 @@ class Linear:
 
 
 class Network:
-    """EEGNet with one output per subject, trained by Adam in a fixed number of passes; deterministic in `seed`.
+    """EEGNet with one output per subject, trained by Adam; deterministic in `seed`.
 
-    Its normalisations keep the statistics of the attacker's own trials, so that it decides on one trial alone.
+    Its normalisations keep the statistics of the attacker's own trials, so that it decides on one
+    trial alone.
     """
 
     def __init__(self, fs: float, seed: int, passes: int = PASSES):
@@ -104,50 +100,46 @@ class Network:
 
     def fit(self, X: np.ndarray, who: np.ndarray) -> Network:
         """Return the network trained on trials whose subjects are known."""
-        import torch
-
-        from companion.problems.eegnet import EEGNet
-
         self.subjects = np.unique(who)
+        targets = torch.tensor(np.searchsorted(self.subjects, who))
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.seed)
-            self.model = EEGNet(X.shape[1], X.shape[2], self.fs, len(self.subjects), dropout=DROPOUT)
-            signals, targets = torch.tensor(_unit(X)), torch.tensor(np.searchsorted(self.subjects, who))
-            prepared = self.model.prepare(signals)
-            adam = torch.optim.Adam(self.model.parameters(), lr=LEARNING_RATE)
-            self.model.train()
-            for _ in range(self.passes):
-                for rows in torch.randperm(len(signals)).split(BATCH):
-                    adam.zero_grad()
-                    outputs = self.model(prepared.select(rows))
-                    torch.nn.functional.cross_entropy(outputs, targets[rows]).backward()
-                    adam.step()
-            self.model.eval()
-            with torch.no_grad():
-                self.statistics = self.model.statistics(prepared)
+            shape = (*X.shape[1:], self.fs, len(self.subjects))
+            self.model = EEGNet(*shape, dropout=DROPOUT)
+            prepared = self.model.prepare(torch.tensor(_unit(X)))
+            self._train(prepared, targets)
+        self.model.eval()
+        with torch.no_grad():
+            self.statistics = self.model.statistics(prepared)
         return self
+
+    def _train(self, prepared, targets: torch.Tensor) -> None:
+        adam = torch.optim.Adam(self.model.parameters(), lr=LEARNING_RATE)
+        self.model.train()
+        for _ in range(self.passes):
+            for rows in torch.randperm(len(targets)).split(BATCH):
+                adam.zero_grad()
+                outputs = self.model(prepared.select(rows))
+                torch.nn.functional.cross_entropy(outputs, targets[rows]).backward()
+                adam.step()
 
     def predict(self, X: np.ndarray) -> np.ndarray:
         """Return the subject guessed for every trial."""
-        import torch
-
         with torch.no_grad():
             outputs = self.model(torch.tensor(_unit(X)), statistics=self.statistics)
-            return self.subjects[outputs.argmax(dim=1).numpy()]
+        return self.subjects[outputs.argmax(dim=1).numpy()]
 
 
-CLASSIFIERS = ("log-covariance", "log-spectrum", "EEGNet")
-
-
-def classifier(kind: str, fs: float, band: tuple[float, float], seed: int) -> Classifier:
-    """Return an unfitted classifier of trials `[trials, channels, samples]` by its name in CLASSIFIERS."""
-    if kind == "log-covariance":
-        return Linear(lambda X: log_covariance(_unit(X)))
-    if kind == "log-spectrum":
-        return Linear(lambda X: log_spectrum(_unit(X), fs, band))
-    if kind == "EEGNet":
-        return Network(fs, seed)
-    raise ValueError(f"kind = {kind!r} must be one of {', '.join(CLASSIFIERS)}")
+def classifier(kind: str, fs: float, band: tuple[float, ...], seed: int) -> Classifier:
+    """Return an unfitted classifier of trials `[trials, channels, samples]` by its name."""
+    kinds: dict[str, Callable[[], Classifier]] = {
+        "log-covariance": lambda: Linear(lambda X: log_covariance(_unit(X))),
+        "log-spectrum": lambda: Linear(lambda X: log_spectrum(_unit(X), fs, (band[0], band[1]))),
+        "EEGNet": lambda: Network(fs, seed),
+    }
+    if kind not in kinds:
+        raise ValueError(f"kind = {kind!r} must be one of {', '.join(kinds)}")
+    return kinds[kind]()
 
 
 def _unit(X: np.ndarray) -> np.ndarray:

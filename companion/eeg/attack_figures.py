@@ -1,16 +1,18 @@
-"""Figures of notebook 4, the attacks: by how much was heard, Fig. 7, who it was, and the same straight from gradients."""
+"""Figures of notebook 4's attacks: by how much was heard, Fig. 7, who it was, and by step."""
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Mapping, Sequence
 
-import matplotlib as mpl
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
-from companion import house
+from companion.eeg.figures import PERCENT, caption
+from companion.eeg.overheard import ATTACKERS
+from companion.eeg.shards import SHOWN
+from companion.eeg.tables import PAPER_RATES, Trace
 from companion.house import COLOURS
 
 DEFENCE_COLOURS = {"raw": "#222222", **COLOURS, "random start": "#E69F00"}
@@ -22,214 +24,209 @@ DEFENCE_LABELS = {
     "random start": "Algorithm 1, random ψ₀",
     "dithered": "Algorithm 1, public dither (ours)",
 }
+SHORT = ("raw", "D-PSGD", "twin", "Alg. 1\nψ₀ = 0", "Alg. 1\nrandom ψ₀", "Alg. 1\ndither")
 ATTACKER_MARKERS = {"none": "D", "one round": "o", "one run": "s", "many models": "^"}
-PERCENT = mpl.ticker.PercentFormatter(1.0, decimals=0)
+UNITS = {"one run": "rounds of one run", "many models": "models"}
+CURVES = ("#0072B2", "#009E73", "#D55E00")
 
 
-def heads(power: np.ndarray, subjects: Sequence[int], ch_names: Sequence[str], caption: str) -> Figure:
-    """Return maps of the head, one a person: where its power lies, `power [subjects, channels]`, log10 against the mean."""
-    import mne
-
-    info = mne.create_info(list(ch_names), 100.0, "eeg")
-    info.set_montage("colin27_1020", match_case=False)
-    figure = Figure(figsize=(1.15 * len(subjects) + 1.2, 2.4))
-    panels = figure.subplots(1, len(subjects), squeeze=False)[0]
-    limit = float(np.abs(power).max())
-    for axes, person, values in zip(panels, subjects, power, strict=True):
-        image, _ = mne.viz.plot_topomap(values, info, axes=axes, vlim=(-limit, limit), cmap="RdBu_r", show=False)
-        axes.set_title(f"{person}", fontsize="small", loc="center")
-    bar = figure.colorbar(image, ax=list(panels), shrink=0.75)
-    bar.set_label("log₁₀ power", fontsize="small")
-    _caption(figure, caption)
-    return figure
-
-
-def states_seen(summary: pd.DataFrame, counted: pd.DataFrame, ceiling: float, caption: str) -> Figure:
-    """Return how well trials are reconstructed by how many states were seen, and equations against unknowns below.
-
-    `summary` has defence, attacker, states, correlation and its interval; `counted` states, equations, unknowns.
-    """
+def states_seen(seen: pd.DataFrame, counted: pd.DataFrame, ceiling: float, words: str) -> Figure:
+    """Return how well trials are rebuilt by how many states were seen, and equations below."""
     figure = Figure(figsize=(8, 5.6))
     top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1.2))
-    for (defence, attacker), curve in summary.groupby(["defence", "attacker"], sort=False):
+    shown = seen[seen["defence"].isin(SHOWN)]
+    for (defence, attacker), curve in shown.groupby(["defence", "attacker"], sort=False):
         curve, colour = curve.sort_values("states"), DEFENCE_COLOURS[defence]
         style = "-" if attacker == "many models" else "--"
-        label = f"{DEFENCE_LABELS[defence]}: {'models' if attacker == 'many models' else 'rounds of one run'}"
-        top.plot(curve["states"], curve["correlation"], color=colour, ls=style, marker=ATTACKER_MARKERS[attacker], label=label)
-        top.fill_between(curve["states"], curve["correlation_low"], curve["correlation_high"], color=colour, alpha=0.12, lw=0)
-    top.axhline(ceiling, color="grey", lw=0.8, ls=":", label="best that the attacker's band allows")
-    top.set(ylabel="correlation with the true trial", ylim=(-0.1, 1.05), title="How much is seen, and how well is guessed")
-    top.legend(fontsize="x-small", loc="center left", bbox_to_anchor=(1.01, 0.5))
-    ratio = counted["equations"] / counted["unknowns"]
-    bottom.plot(
-        counted["states"], ratio, color="black", marker=".", label="coordinates of gradients\nper coefficient of a trial"
-    )
-    bottom.axhline(1.0, color="grey", ls="--", label="as many equations as unknowns")
-    bottom.set(xscale="log", yscale="log", xlabel="gradients seen (states of the model)", ylabel="equations\nper unknown")
-    bottom.set_xticks(counted["states"], [f"{states:g}" for states in counted["states"]])
-    ticks = [2.0**power for power in range(int(np.floor(np.log2(ratio.min()))), int(np.ceil(np.log2(ratio.max()))) + 1, 2)]
-    bottom.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
-    bottom.minorticks_off()
-    bottom.legend(fontsize="x-small", loc="center left", bbox_to_anchor=(1.01, 0.5))
-    _caption(figure, caption)
+        looks = {"color": colour, "ls": style, "marker": ATTACKER_MARKERS[attacker]}
+        label = f"{DEFENCE_LABELS[defence]}: {UNITS[attacker]}"
+        top.plot(curve["states"], curve["correlation"], label=label, **looks)
+        ends = curve["correlation_low"], curve["correlation_high"]
+        top.fill_between(curve["states"], *ends, color=colour, alpha=0.12, lw=0)
+    label = "best that the attacker's band allows"
+    top.axhline(ceiling, color="grey", lw=0.8, ls=":", label=label)
+    top.set(ylabel="correlation with the true trial", ylim=(-0.1, 1.05))
+    top.set_title("How much is seen, and how well is guessed")
+    _per_unknown(bottom, counted)
+    for axes in (top, bottom):
+        axes.legend(fontsize="x-small", loc="center left", bbox_to_anchor=(1.01, 0.5))
+    caption(figure, words)
     return figure
 
 
-def fig7(traces: Mapping[str, Sequence], caption: str) -> Figure:
-    """Return Fig. 7: half a second of one channel, original and reconstructions; one row an attacker, one column a trial.
+def _per_unknown(axes, counted: pd.DataFrame) -> None:
+    ratio = counted["equations"] / counted["unknowns"]
+    label = "coordinates of gradients\nper coefficient of a trial"
+    axes.plot(counted["states"], ratio, color="black", marker=".", label=label)
+    axes.axhline(1.0, color="grey", ls="--", label="as many equations as unknowns")
+    axes.set(xscale="log", yscale="log", ylabel="equations\nper unknown")
+    axes.set_xlabel("gradients seen (states of the model)")
+    axes.set_xticks(counted["states"], [f"{states:g}" for states in counted["states"]])
+    low, high = np.floor(np.log2(ratio.min())), np.ceil(np.log2(ratio.max()))
+    ticks = [2.0**power for power in range(int(low), int(high) + 1, 2)]
+    axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.minorticks_off()
 
-    `traces` maps the attacker's name to its `Trace`s.
+
+def fig7(traces: Mapping[str, Sequence[Trace]], words: str) -> Figure:
+    """Return Fig. 7: half a second of one channel, original and reconstructions.
+
+    `traces` maps the attacker's name to its traces; a row each, one column a trial.
     """
     columns = max(map(len, traces.values()))
     figure = Figure(figsize=(3.9 * columns, 2.6 * len(traces) + 0.7))
     panels = figure.subplots(len(traces), columns, squeeze=False, sharex=True)
+    handles: dict = {}
     for row, (attacker, shown) in zip(panels, traces.items(), strict=True):
         for axes, trace in zip(row, shown, strict=True):
             _trace(axes, trace)
-            axes.set_title(f"{attacker}: subject {trace.subject}, {trace.channel}", fontsize="small")
+            title = f"{attacker}: subject {trace.subject}, {trace.channel}"
+            axes.set_title(title, fontsize="small")
+            handles |= dict(zip(*axes.get_legend_handles_labels()[::-1], strict=True))
         row[0].set_ylabel("signal (scaled)")
     for axes in panels[-1]:
         axes.set_xlabel("time (s)")
-    handles: dict = {}
-    for axes in panels.flat:
-        handles |= dict(zip(*axes.get_legend_handles_labels()[::-1], strict=True))
-    figure.legend(list(handles.values()), list(handles), loc="outside upper center", ncols=3, fontsize="small")
-    _caption(figure, caption)
+    looks = {"loc": "outside upper center", "ncols": 3, "fontsize": "small"}
+    figure.legend(list(handles.values()), list(handles), **looks)
+    caption(figure, words)
     return figure
 
 
-def reidentified(table: pd.DataFrame, paper: tuple[float, float], chance: float, caption: str) -> Figure:
-    """Return re-identification rates with intervals: one column a classifier, one row with or without alignment.
-
-    `table` has classifier, aligned, defence, factor, attacker, rate, low, high; `paper` are the paper's two rates.
-    """
-    table = table[table["factor"] == 1.0]
-    kinds, alignments = list(table["classifier"].unique()), list(table["aligned"].unique())
-    figure = Figure(figsize=(4.2 * len(kinds), 3.3 * len(alignments) + 1.1))
-    panels = figure.subplots(len(alignments), len(kinds), squeeze=False, sharey=True, sharex=True)
-    for row, aligned in zip(panels, alignments, strict=True):
-        for axes, kind in zip(row, kinds, strict=True):
-            part = table[(table["classifier"] == kind) & (table["aligned"] == aligned)]
-            _rates(axes, part, chance, paper)
-            axes.set_title(f"{kind}, {'aligned' if aligned else 'not aligned'}", fontsize="medium")
-        row[0].set_ylabel("subject named correctly")
-        row[0].yaxis.set_major_formatter(PERCENT)
-    _attacker_legend(figure, table, paper, chance)
-    _caption(figure, caption)
-    return figure
-
-
-def factors(summary: pd.DataFrame, rates: pd.DataFrame, caption: str) -> Figure:
-    """Return reconstruction and re-identification by d_0: from none (D-PSGD) through smaller steps to the paper's own.
-
-    `summary` is that of the attacks, `rates` the table of re-identification; both of unaligned trials.
-    """
-    figure = Figure(figsize=(9.6, 3.9))
-    left, right = figure.subplots(1, 2)
-    _over_factors(left, summary, "correlation", {"attacker": "attacker"})
-    left.set(ylabel="correlation with the true trial", title="Reconstruction", ylim=(-0.1, 1.05))
-    strongest = rates[rates["attacker"] == "many models"]
-    _over_factors(
-        right, strongest.rename(columns={"low": "rate_low", "high": "rate_high"}), "rate", {"classifier": "classifier"}
-    )
-    right.set(ylabel="subject named correctly", title="Re-identification (many models)", ylim=(-0.03, 1.05))
-    right.yaxis.set_major_formatter(PERCENT)
-    _caption(figure, caption)
-    return figure
-
-
-def straight(table: pd.DataFrame, paper: tuple[float, float], chance: float, caption: str) -> Figure:
-    """Return re-identification from gradient estimates alone by the number of states; a row is an attacker."""
-    table = _with_first(table[table["factor"] == 1.0])
-    alignments, attackers = (list(table[name].unique()) for name in ("aligned", "attacker"))
-    figure = Figure(figsize=(4.9 * len(alignments) + 1.5, 3.1 * len(attackers) + 0.9))
-    panels = figure.subplots(len(attackers), len(alignments), squeeze=False, sharey=True)
-    for row, attacker in zip(panels, attackers, strict=True):
-        for axes, aligned in zip(row, alignments, strict=True):
-            part = table[(table["aligned"] == aligned) & (table["attacker"] == attacker)]
-            for place, (defence, curve) in enumerate(part.groupby("defence", sort=False)):
-                error = np.abs(curve[["low", "high"]].to_numpy().T - curve["rate"].to_numpy())
-                beside = curve["states"] * (1 + 0.04 * place)  # so that intervals do not hide each other
-                axes.errorbar(beside, curve["rate"], yerr=error, color=DEFENCE_COLOURS[defence], lw=1.3,
-                              marker=ATTACKER_MARKERS[attacker], ms=5, capsize=2, label=DEFENCE_LABELS[defence])  # fmt: skip
-            _marks(axes, paper, chance)
-            states = sorted(part["states"].unique())
-            unit = "models" if attacker == "many models" else "rounds of one run"
-            axes.set(xscale="log", xlabel=f"{unit} seen", title="aligned" if aligned else "not aligned")
-            axes.set_xticks(states, [str(number) for number in states])
-            axes.minorticks_off()
-            axes.yaxis.set_major_formatter(PERCENT)
-        row[0].set_ylabel("subject named correctly")
-    figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside right center", fontsize="x-small")
-    _caption(figure, caption)
-    return figure
-
-
-def _caption(figure: Figure, text: str) -> None:
-    """Write the caption in as many lines as the width asks for."""
-    house.caption(figure, textwrap.fill(text, int(13 * figure.get_figwidth())))
-
-
-def _trace(axes, trace) -> None:
+def _trace(axes, trace: Trace) -> None:
     axes.plot(trace.time, trace.original, color="black", lw=2.4, alpha=0.55, label="original")
     for defence, signal in trace.found.items():
-        axes.plot(trace.time, signal, color=DEFENCE_COLOURS[defence], lw=1.4, label=DEFENCE_LABELS[defence])
+        looks = {"color": DEFENCE_COLOURS[defence], "lw": 1.4}
+        axes.plot(trace.time, signal, label=DEFENCE_LABELS[defence], **looks)
     text = "   ".join(f"{value:.2f}" for value in trace.correlation.values())
-    axes.annotate(f"correlation: {text}", (0.02, 0.02), xycoords="axes fraction", fontsize="x-small")
-    low, high = axes.get_ylim()
-    axes.set_ylim(low - 0.14 * (high - low), high)
+    place = {"xycoords": "axes fraction", "fontsize": "x-small"}
+    axes.annotate(f"correlation: {text}", (0.02, 0.02), **place)
+    largest = 1.3 * np.abs(trace.original).max()
+    axes.set_ylim(-1.25 * largest, largest)
 
 
-def _rates(axes, part: pd.DataFrame, chance: float, paper: tuple[float, float]) -> None:
-    order = [defence for defence in DEFENCE_LABELS if defence in set(part["defence"])]
+def reidentified(rates: pd.DataFrame, chance: float, words: str) -> Figure:
+    """Return how often people are named, with intervals: one column a classifier.
+
+    One row with, one without alignment.
+    """
+    rates = rates[rates["factor"] == 1.0]
+    kinds, alignments = list(rates["classifier"].unique()), list(rates["aligned"].unique())
+    figure = Figure(figsize=(4.2 * len(kinds), 3.3 * len(alignments) + 1.1))
+    same = {"squeeze": False, "sharey": True, "sharex": True}
+    panels = figure.subplots(len(alignments), len(kinds), **same)
+    for row, aligned in zip(panels, alignments, strict=True):
+        for axes, kind in zip(row, kinds, strict=True):
+            own = (rates["classifier"] == kind) & (rates["aligned"] == aligned)
+            _rates(axes, rates[own], chance)
+            axes.set_title(f"{kind}, {_alignment(aligned)}", fontsize="medium")
+        row[0].set_ylabel("subject named correctly")
+        row[0].yaxis.set_major_formatter(PERCENT)
+    handles = _attackers(rates, chance)
+    figure.legend(handles=handles, loc="outside upper center", ncols=3, fontsize="small")
+    caption(figure, words)
+    return figure
+
+
+def _alignment(aligned: bool) -> str:
+    return "aligned" if aligned else "not aligned"
+
+
+def _rates(axes, part: pd.DataFrame, chance: float) -> None:
+    labels = dict(zip(DEFENCE_LABELS, SHORT, strict=True))
+    order = [defence for defence in labels if defence in set(part["defence"])]
     for place, defence in enumerate(order):
         own = part[part["defence"] == defence]
-        for offset, row in zip(np.linspace(-0.24, 0.24, len(own)) if len(own) > 1 else [0.0], own.itertuples(), strict=True):
-            axes.errorbar(place + offset, row.rate, yerr=[[row.rate - row.low], [row.high - row.rate]], capsize=2, lw=1.3,
-                          color=DEFENCE_COLOURS[defence], marker=ATTACKER_MARKERS[row.attacker], ms=6)  # fmt: skip
-    _marks(axes, paper, chance)
+        offsets = np.linspace(-0.24, 0.24, len(own)) if len(own) > 1 else [0.0]
+        for offset, row in zip(offsets, own.itertuples(), strict=True):
+            error = [[row.rate - row.low], [row.high - row.rate]]
+            looks = {"color": DEFENCE_COLOURS[defence], "ms": 6, "capsize": 2, "lw": 1.3}
+            marker = ATTACKER_MARKERS[row.attacker]
+            axes.errorbar(place + offset, row.rate, yerr=error, marker=marker, **looks)
+    _marks(axes, chance)
     axes.set(ylim=(-0.03, 1.05))
-    short = {"raw": "raw", "D-PSGD": "D-PSGD", "unquantised": "twin", "quantised": "Alg. 1\nψ₀ = 0",
-             "random start": "Alg. 1\nrandom ψ₀", "dithered": "Alg. 1\ndither"}  # fmt: skip
-    axes.set_xticks(range(len(order)), [short[defence] for defence in order], fontsize="x-small")
+    shown = [labels[defence] for defence in order]
+    axes.set_xticks(range(len(order)), shown, fontsize="x-small")
 
 
-def _marks(axes, paper: tuple[float, float], chance: float) -> None:
+def _marks(axes, chance: float) -> None:
     axes.axhline(chance, color="grey", lw=1, ls=":")
-    for rate in paper:
+    for rate in PAPER_RATES:
         axes.axhline(rate, color="#999999", lw=0.9, ls="-.")
 
 
-def _attacker_legend(figure: Figure, table: pd.DataFrame, paper: tuple[float, float], chance: float) -> None:
-    line = mpl.lines.Line2D
-    names = {"none": "no attack needed"} | {name: name for name in ATTACKER_MARKERS if name != "none"}
-    markers = {name: marker for name, marker in ATTACKER_MARKERS.items() if name in set(table["attacker"])}
-    handles = [line([], [], color="#555555", marker=marker, ls="", label=names[name]) for name, marker in markers.items()]
-    handles.append(line([], [], color="grey", ls=":", label=f"chance {chance:.1%}"))
-    handles.append(line([], [], color="#999999", ls="-.", label=" and ".join(f"{rate:.1%}" for rate in paper) + " (paper)"))
-    figure.legend(handles=handles, loc="outside upper center", ncols=3, fontsize="small")
+def _attackers(rates: pd.DataFrame, chance: float) -> list[Line2D]:
+    handles = []
+    for name, marker in ATTACKER_MARKERS.items():
+        if name in set(rates["attacker"]):
+            label = "no attack needed" if name == "none" else name
+            handles.append(Line2D([], [], color="#555555", marker=marker, ls="", label=label))
+    paper = " and ".join(f"{rate:.1%}" for rate in PAPER_RATES) + " (paper)"
+    handles.append(Line2D([], [], color="grey", ls=":", label=f"chance {chance:.1%}"))
+    return [*handles, Line2D([], [], color="#999999", ls="-.", label=paper)]
 
 
-def _over_factors(axes, table: pd.DataFrame, name: str, by: Mapping[str, str]) -> None:
-    """Draw a measure over the factor of d_0; D-PSGD, where there is no quantizer, stands at the left."""
-    table = table[(table["defence"] == "quantised") | (table["defence"] == "D-PSGD")]
+def steps(summary: pd.DataFrame, rates: pd.DataFrame, words: str) -> Figure:
+    """Return reconstruction and re-identification by d_0, from none (D-PSGD) to the paper's own."""
+    figure = Figure(figsize=(9.6, 3.9))
+    left, right = figure.subplots(1, 2)
+    _over_steps(left, summary, "correlation", "attacker")
+    left.set(ylabel="correlation with the true trial", title="Reconstruction", ylim=(-0.1, 1.05))
+    models = rates[rates["attacker"] == "many models"]
+    models = models.rename(columns={"low": "rate_low", "high": "rate_high"})
+    _over_steps(right, models, "rate", "classifier")
+    right.set(ylabel="subject named correctly", ylim=(-0.03, 1.05))
+    right.set_title("Re-identification (many models)")
+    right.yaxis.set_major_formatter(PERCENT)
+    caption(figure, words)
+    return figure
+
+
+def _over_steps(axes, table: pd.DataFrame, name: str, by: str) -> None:
+    """Draw a measure over the factor of d_0; D-PSGD, without a quantizer, stands at the left."""
+    table = table[table["defence"].isin(SHOWN)]
     shown = sorted(table[table["defence"] == "quantised"]["factor"].unique())
     places = {factor: 1 + place for place, factor in enumerate(shown)}
-    for (column,) in [tuple(by)]:
-        for colour, (label, part) in zip(("#0072B2", "#009E73", "#D55E00"), table.groupby(column, sort=False), strict=False):
-            x = [0 if row.defence == "D-PSGD" else places[row.factor] for row in part.itertuples()]
-            order = np.argsort(x)
-            rows = part.iloc[order]
-            error = np.abs(rows[[f"{name}_low", f"{name}_high"]].to_numpy().T - rows[name].to_numpy())
-            axes.errorbar(np.sort(x), rows[name], yerr=error, marker="o", capsize=3, color=colour, label=label)
-    axes.set_xticks(range(len(shown) + 1), ["none", *(f"{factor:g} × paper" if factor != 1 else "paper" for factor in shown)])
+    for colour, (label, part) in zip(CURVES, table.groupby(by, sort=False), strict=False):
+        clear = part["defence"] == "D-PSGD"
+        rows = part.assign(x=part["factor"].map(places).mask(clear, 0)).sort_values("x")
+        error = np.abs(rows[[f"{name}_low", f"{name}_high"]].to_numpy().T - rows[name].to_numpy())
+        looks = {"marker": "o", "capsize": 3, "color": colour, "label": label}
+        axes.errorbar(rows["x"], rows[name], yerr=error, **looks)
+    names = [f"{factor:g} × paper" if factor != 1 else "paper" for factor in shown]
+    axes.set_xticks(range(len(shown) + 1), ["none", *names])
     axes.set_xlabel("quantisation step d₀")
     axes.legend(fontsize="small")
 
 
-def _with_first(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the table with "one round" as the first point of both ways to see more."""
-    first = table[table["attacker"] == "one round"]
-    both = [first.assign(attacker=attacker) for attacker in ("one run", "many models") if attacker in set(table["attacker"])]
-    rest = table[table["attacker"] != "one round"]
-    return pd.concat([*both, rest]).sort_values(["states"], kind="stable")
+def straight(table: pd.DataFrame, chance: float, words: str) -> Figure:
+    """Return how often people are named by estimates alone, by states; a row is an attacker."""
+    alignments = list(table["aligned"].unique())
+    attackers = [name for name in ATTACKERS[1:] if name in set(table["attacker"])]
+    figure = Figure(figsize=(4.9 * len(alignments) + 1.5, 3.1 * len(attackers) + 0.9))
+    panels = figure.subplots(len(attackers), len(alignments), squeeze=False, sharey=True)
+    for row, attacker in zip(panels, attackers, strict=True):
+        own = table["attacker"].isin([attacker, "one round"])  # the first point of both
+        for axes, aligned in zip(row, alignments, strict=True):
+            part = table[own & (table["aligned"] == aligned)].sort_values("states", kind="stable")
+            _by_states(axes, part, attacker)
+            _marks(axes, chance)
+            axes.set(xlabel=f"{UNITS[attacker]} seen", title=_alignment(aligned))
+        row[0].set_ylabel("subject named correctly")
+    handles, labels = panels[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside right center", fontsize="x-small")
+    caption(figure, words)
+    return figure
+
+
+def _by_states(axes, part: pd.DataFrame, attacker: str) -> None:
+    for place, (defence, curve) in enumerate(part.groupby("defence", sort=False)):
+        error = np.abs(curve[["low", "high"]].to_numpy().T - curve["rate"].to_numpy())
+        beside = curve["states"] * (1 + 0.04 * place)  # so that intervals do not hide each other
+        looks = {"color": DEFENCE_COLOURS[defence], "lw": 1.3, "ms": 5, "capsize": 2}
+        looks |= {"marker": ATTACKER_MARKERS[attacker], "label": DEFENCE_LABELS[defence]}
+        axes.errorbar(beside, curve["rate"], yerr=error, **looks)
+    states = sorted(part["states"].unique())
+    axes.set(xscale="log")
+    axes.set_xticks(states, [str(number) for number in states])
+    axes.minorticks_off()
+    axes.yaxis.set_major_formatter(PERCENT)

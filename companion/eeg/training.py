@@ -1,157 +1,112 @@
-"""Notebook 4: five agents train EEGNet without one of the subjects, and are tested on that one. One shard of Fig. 6.
+"""Notebook 4: five agents train EEGNet without one of the subjects. Shards of Fig. 6 and budgets.
 
-Kept apart from the tables made of it (`eeg`), so that a change to these does not make finished shards stale.
+No certificate exists for EEGNet: it needs a bound on all gradients (Assumption 3), and nobody knows
+one. What can be computed is the budget of a trajectory (`spent`): one agent's data point (twenty
+trials) replaced by another, what it receives held fixed.
 """
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import Annotated, Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
-from pydantic import Field
+import torch
 
 from companion.data import streams
-from companion.data.eeg import NINE
-from companion.eeg import trials as eeg_trials
-from companion.eeg.trials import Alignment, Trials
-from companion.params import AgentParams, Count, NotNegative, ParameterError, Positive, Rate
+from companion.eeg.params import Training
+from companion.eeg.trials import Trials, found
+from companion.params import AGENTS
+from companion.problems.eegnet import EEGNet, Prepared
+from companion.problems.eegnet_history import EEGHistory, initial_state, prepare
 from ldp_core import optimizer
+from ldp_core.accountant import trajectory
+from ldp_core.randomness import Purpose, generator
 
 Variant = Literal["quantised", "unquantised"]
-VARIANTS: tuple[Variant, ...] = ("quantised", "unquantised")
-RUNS_APART = 1000  # run number = RUNS_APART * seed number + left-out subject: no two folds share a coin, a draw or a start
-AGENTS = 5
+RUNS_APART = 1000  # run number = RUNS_APART * seed number + left-out subject: no two share a coin
+DRAWS, CONFIDENCE = 2000, 0.99  # of the exact total variation's estimate
+BATCH, RATE = 64, 1e-3  # of Adam, on one computer
+Result = dict[str, np.ndarray]
 
 
-class Params(AgentParams):
-    """The paper's third experiment (section 4.3). Schedules, samples and iterations are the paper's; what it leaves open is a
-    parameter here: the network's weights, the size of the initial convolution weights, normalisation, sampling rate.
-    """
+class Fold(NamedTuple):
+    """One training, ready to run: who holds which trials, and what nobody else shares."""
 
-    weight: Positive = 0.05
-    lam_0: Positive = 0.2
-    nu: float = 0.61
-    d_0: Positive = 0.5
-    d_0_slope: NotNegative = 0.02
-    varsigma: float = 0.5
-    data: str = "bnci2014_001"
-    subjects: Annotated[tuple[Count, ...], Field(min_length=AGENTS + 1)] = NINE
-    folds: tuple[Count, ...] = ()  # the subjects left out in turn; empty: every one
-    seeds: Count = 3
-    iterations: Count = 400
-    samples: Count = 20
-    evaluate_every: Count = 20
-    fs: Rate = 125.0
-    band: Annotated[tuple[Positive, ...], Field(min_length=2, max_length=2)] = (8.0, 30.0)
-    window: tuple[NotNegative, ...] = ()  # seconds after the cue; empty: all of each trial
-    align: Alignment = "subject"
-    batch_norm: Literal["batch", "fixed", "none"] = "batch"
-    convolution_scale: Positive = 0.15
-
-    def check(self) -> None:
-        """Raise when the parameters contradict each other, before anything is computed."""
-        self.algorithm()
-        self.deal(0)
-        eeg_trials.check_window(self.window)
-        if self.evaluate_every > self.iterations:
-            raise ParameterError(f"evaluate_every = {self.evaluate_every} must not exceed iterations = {self.iterations}")
-        strangers = sorted(set(self.folds) - set(self.subjects))
-        if strangers:
-            raise ParameterError(
-                f"folds = {list(self.folds)}: subject {strangers[0]} is not among subjects = {list(self.subjects)}"
-            )
-
-    def deal(self, run: int) -> dict[int, streams.Fold]:
-        """Return, for every left-out subject, whose trials each agent holds in this run."""
-        try:
-            return {fold.test: fold for fold in streams.folds(self.seed, self.subjects, AGENTS, run)}
-        except ValueError as error:
-            raise ParameterError(str(error)) from None
-
-    @property
-    def tests(self) -> tuple[int, ...]:
-        """Return the subjects left out in turn."""
-        return self.folds or self.subjects
+    settings: Training
+    trials: Trials
+    oracle: EEGHistory
+    number: int
 
 
-def compute(params: dict, data: str, test: int, run: int, variant: Variant) -> dict[str, np.ndarray]:
-    """Return what five agents learn without the left-out subject: `t [times]`, and `accuracy` on that subject and `loss` on the
-    agent's own history, `[times, agents]` each. After a divergence they are NaN, and `diverged` is its iteration (else -1).
-    """
-    import torch
-
-    from companion.problems.eegnet_history import initial_state
-
+def fold(params: dict, data: str, test: int, run: int) -> Fold:
+    """Return the training of the agents who share out all subjects but one."""
     torch.set_num_threads(1)
-    settings = Params(**params)
+    settings, number = Training(**params), RUNS_APART * run + test
     trials = found(settings, data)
-    number = RUNS_APART * run + test
-    algorithm = settings.algorithm()
-    oracle = oracle_of(settings, trials, test, run)
-    theta_0 = initial_state(oracle.network, settings.convolution_scale, seed=settings.seed, run=number)
-    theta_0 = np.repeat(theta_0[None, None], AGENTS, axis=1)
-    if settings.batch_norm == "fixed":
-        oracle.calibrate(theta_0)
-    tested = trials.rows([test])
-    times = evaluation_times(settings.iterations, settings.evaluate_every)
-    accuracy, loss = (np.full((len(times), AGENTS), np.nan) for _ in range(2))
-
-    def evaluate(state: optimizer.State, messages: optimizer.Messages | None = None) -> None:
-        if state.t in times:
-            here, seen = times.index(state.t), max(state.t - 1, 0)  # theta_t is made from the history up to t - 1
-            loss[here] = oracle.loss(state.theta, seen)[0]
-            if np.isfinite(loss[here]).all():
-                accuracy[here] = oracle.accuracy(state.theta, tested, seen)[0]
-
-    diverged = -1
-    twin = optimizer.Algorithm1(algorithm.network, algorithm.schedules, quantised=variant == "quantised")
-    progress = _Counted(oracle)
-    try:
-        evaluate(optimizer.run(
-            twin, progress, theta_0, settings.iterations, seed=settings.seed, runs=[number], observe=evaluate
-        ))  # fmt: skip
-    except ArithmeticError:
-        diverged = progress.t
-    return {"t": np.array(times), "accuracy": accuracy, "loss": loss, "diverged": np.array(diverged)}
-
-
-def found(settings: Params, data: str) -> Trials:
-    """Return the trials of an experiment, and make sure that they are those meant."""
-    trials = eeg_trials.cached(
-        settings.data, settings.subjects, settings.band, settings.window, settings.fs, settings.align, settings.seed
-    )
-    eeg_trials.require(trials, data)
-    return trials
-
-
-def oracle_of(settings: Params, trials: Trials, test: int, run: int):
-    """Return the full-history oracle of the agents of one fold: who holds whom, and which trials arrive when."""
-    from companion.problems.eegnet_history import EEGHistory
-
-    fold, number = settings.deal(run)[test], RUNS_APART * run + test
+    size = settings.iterations, settings.samples
     history = [
-        streams.stream(settings.seed, number, agent, settings.iterations, settings.samples, trials.rows(hand))
-        for agent, hand in enumerate(fold.train)
+        streams.stream(settings.seed, number, agent, *size, trials.rows(hand))
+        for agent, hand in enumerate(settings.deal(run)[test].train)
     ]
-    return EEGHistory(lambda: network_of(settings, trials), prepared(trials), trials.y, np.array(history)[None])
+    network = network_of(trials, settings.batch_norm)
+    oracle = EEGHistory(network, prepared(trials), trials.y, np.array(history)[None])
+    return Fold(settings, trials, oracle, number)
+
+
+def network_of(trials: Trials, batch_norm: str) -> EEGNet:
+    """Return EEGNet for these trials."""
+    shape = (*trials.x.shape[1:], trials.fs, len(trials.classes))
+    return EEGNet(*shape, batch_norm=batch_norm)
 
 
 @lru_cache(maxsize=1)
-def prepared(trials: Trials):
-    """Return what EEGNet, however it normalises, needs to know of all trials; made once in each process."""
-    from companion.problems.eegnet import EEGNet
-    from companion.problems.eegnet_history import prepare
-
-    return prepare(EEGNet(*trials.x.shape[1:], trials.fs, len(trials.classes)), trials.x)
+def prepared(trials: Trials) -> Prepared:
+    """Return what EEGNet, however it normalises, needs of all trials; made once in a process."""
+    return prepare(network_of(trials, "batch"), trials.x)
 
 
-def network_of(settings: Params, trials: Trials, **options):
-    """Return EEGNet for these trials."""
-    from companion.problems.eegnet import EEGNet
+def start(here: Fold, number: int) -> np.ndarray:
+    """Return theta_0 [1, agents, dim], the same at all agents; fixed statistics are taken there."""
+    settings, oracle = here.settings, here.oracle
+    scale = settings.convolution_scale
+    theta_0 = initial_state(oracle.network, scale, seed=settings.seed, run=number)
+    theta_0 = np.repeat(theta_0[None, None], AGENTS, axis=1)
+    if settings.batch_norm == "fixed":
+        oracle.calibrate(theta_0)
+    return theta_0
 
-    channels, samples = trials.x.shape[1:]
-    return EEGNet(channels, samples, trials.fs, len(trials.classes), batch_norm=settings.batch_norm, **options)
+
+def train(here: Fold, theta_0, variant: Variant, oracle=None, observe=None) -> optimizer.State:
+    """Return the last state of Algorithm 1, or of its twin that sends real numbers."""
+    settings, full = here.settings, here.settings.algorithm()
+    algorithm = dataclasses.replace(full, quantised=variant == "quantised")
+    options = {"seed": settings.seed, "runs": [here.number], "observe": observe}
+    return optimizer.run(algorithm, oracle or here.oracle, theta_0, settings.iterations, **options)
+
+
+def accuracies(params: dict, data: str, test: int, run: int, variant: Variant) -> Result:
+    """Return what agents learn without a subject: `t [times]` and `accuracy [times, agents]` on it.
+
+    After a divergence accuracies are NaN, and `diverged` is its iteration (else -1).
+    """
+    here = fold(params, data, test, run)
+    settings, tested = here.settings, here.trials.rows([test])
+    times = evaluation_times(settings.iterations, settings.evaluate_every)
+    accuracy, progress, diverged = np.full((len(times), AGENTS), np.nan), _Counted(here.oracle), -1
+
+    def evaluate(state: optimizer.State, messages: optimizer.Messages | None = None) -> None:
+        if state.t in times:
+            seen = max(state.t - 1, 0)  # theta_t is made from the history up to t - 1
+            accuracy[times.index(state.t)] = here.oracle.accuracy(state.theta, tested, seen)[0]
+
+    try:
+        evaluate(train(here, start(here, here.number), variant, progress, evaluate))
+    except ArithmeticError:
+        diverged = progress.t
+    return {"t": np.array(times), "accuracy": accuracy, "diverged": np.array(diverged)}
 
 
 def evaluation_times(iterations: int, every: int) -> list[int]:
@@ -160,7 +115,7 @@ def evaluation_times(iterations: int, every: int) -> list[int]:
 
 
 class _Counted:
-    """An oracle that remembers the iteration it was last asked for: it names the one that diverged."""
+    """An oracle that remembers the iteration it was last asked for: it names what diverged."""
 
     def __init__(self, oracle: optimizer.Oracle):
         self.oracle, self.t = oracle, 0
@@ -168,3 +123,103 @@ class _Counted:
     def __call__(self, theta: np.ndarray, t: int) -> np.ndarray:
         self.t = t
         return self.oracle(theta, t)
+
+
+def centralised(params: dict, data: str, test: int, run: int, epochs: int) -> Result:
+    """Return `epoch`, `accuracy` on the left-out subject and `validation` on a kept one.
+
+    EEGNet is trained by Adam on all others, on one computer. The one kept is the next in the list
+    of subjects, the first after the last; it says after which epoch to stop. Max-norm constraints
+    as EEGNet's authors use them, no dropout. At the test normalisation takes the statistics of all
+    training trials, as it does for the agents.
+    """
+    torch.set_num_threads(1)
+    settings, number = Training(**params), RUNS_APART * run + test
+    trials = found(settings, data)
+    network, labels = network_of(trials, "batch"), torch.from_numpy(trials.y)
+    first = torch.tensor(initial_state(network, seed=settings.seed, run=number))
+    torch.nn.utils.vector_to_parameters(first.float(), network.parameters())
+    known, kept = prepared(trials), following(test, settings.subjects)
+    judged = [torch.from_numpy(trials.rows([subject])) for subject in (test, kept)]
+    trained = torch.from_numpy(trials.rows(sorted({*settings.subjects} - {test, kept})))
+    adam = torch.optim.Adam(network.parameters(), lr=RATE)
+    reached = [_judged(network, known, labels, trained, judged)]
+    for epoch in range(epochs):
+        draw = generator(settings.seed, Purpose.DATA, number, agent=1000, t=epoch)
+        order = torch.from_numpy(draw.permutation(len(trained)))
+        for rows in trained[order].split(BATCH):
+            adam.zero_grad()
+            torch.nn.functional.cross_entropy(network(known.select(rows)), labels[rows]).backward()
+            adam.step()
+            network.constrain()
+        reached.append(_judged(network, known, labels, trained, judged))
+    accuracy, validation = np.array(reached).T
+    return {"epoch": np.arange(epochs + 1), "accuracy": accuracy, "validation": validation}
+
+
+@torch.no_grad()
+def _judged(network: EEGNet, known: Prepared, labels, trained, judged) -> list[float]:
+    """Return the share of right answers on each of some rows."""
+    statistics = network.statistics(known.select(trained))
+    outputs = [network(known.select(rows), statistics=statistics) for rows in judged]
+    right = [o.argmax(1) == labels[rows] for o, rows in zip(outputs, judged, strict=True)]
+    return [float(share.double().mean()) for share in right]
+
+
+def following(subject: int, subjects: Sequence[int]) -> int:
+    """Return the subject that comes next in the list, the first after the last."""
+    return subjects[(list(subjects).index(subject) + 1) % len(subjects)]
+
+
+def spent(params: dict, data: str, test: int, agent: int, arrivals: list[int]) -> Result:
+    """Return what replacing a data point changes, for each time k of its arrival.
+
+    The paper's sum, the sum of TVs and 1 - prod(1 - TV) at the end, `paper`, `sum`, `product`
+    `[arrivals]`, and the total variation of all messages, `exact [arrivals, (low, mid, high)]`.
+    """
+    here = fold(params, data, test, 0)
+    theta_0, transcript = start(here, here.number), optimizer.Transcript()
+    train(here, theta_0, "quantised", observe=transcript)
+    algorithm = here.settings.algorithm()
+    received = trajectory.received(algorithm, transcript, agent)
+    own = algorithm, agent, received, theta_0[0, agent][None]
+    found = [_replaced(here, own, k) for k in arrivals]
+    sums = {
+        name: [getattr(one, name)[-1, 0] for one in found] for name in ("paper", "sum", "product")
+    }
+    exact = [[float(part[0, 0, 0]) for part in one.exact[:3]] for one in found]
+    return {name: np.array(values) for name, values in {**sums, "exact": exact}.items()}
+
+
+def _replaced(here: Fold, own: tuple, k: int):
+    """Return the budget of an agent's trajectory when data point k is replaced."""
+    (algorithm, agent, received, theta_0), settings = own, here.settings
+    history = here.oracle.history[:, agent : agent + 1]
+    modified = history.copy()
+    draw = generator(settings.seed, Purpose.MODIFICATION, here.number, agent=agent, t=k)
+    modified[0, 0, k] = draw.choice(np.unique(history), settings.samples)
+    known = here.oracle.network, here.oracle.prepared, here.trials.y
+    worlds = [EEGHistory(*known, rows) for rows in (history, modified)]
+    options = {"samples": DRAWS, "seed": settings.seed, "confidence": CONFIDENCE}
+    return trajectory.budget(
+        algorithm, agent, received, *worlds, theta_0, exact="monte carlo", **options
+    )
+
+
+def losses(params: dict, data: str, test: int, variant: Variant) -> Result:
+    """Return the trained model's mean loss on every subject, `loss`; `test` did not take part.
+
+    All folds start from one value, as they would from a public one.
+    """
+    here = fold(params, data, test, 0)
+    last, y = train(here, start(here, 0), variant), here.trials.y
+    rows, seen = np.arange(len(y)), here.settings.iterations - 1
+    outputs = torch.tensor(here.oracle.outputs(last.theta, rows, seen)[0])
+    of_each = [_cross_entropy(own, torch.from_numpy(y)) for own in outputs]
+    loss = torch.stack(of_each).mean(0).numpy()
+    people = [here.trials.rows([subject]) for subject in here.settings.subjects]
+    return {"loss": np.array([loss[own].mean() for own in people])}
+
+
+def _cross_entropy(outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.cross_entropy(outputs, labels, reduction="none")

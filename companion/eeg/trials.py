@@ -1,4 +1,4 @@
-"""Notebook 4: the trials that the EEG experiments learn from, of any source, resampled and aligned; or one line why not."""
+"""Notebook 4: the trials that are learnt from and attacked, of any source; or one line why not."""
 
 from __future__ import annotations
 
@@ -10,30 +10,29 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import NamedTuple
 
 import numpy as np
 
+from companion.attacks.trials import known_and_attacked
 from companion.data import alignment, eeg, store
 from companion.data.eeg import Recordings
 from companion.data.epochs import Epochs
 from companion.data.store import DataError, Provenance
-from companion.params import ParameterError
+from companion.eeg.params import Attack, Recorded, Training
+from ldp_core.randomness import Purpose, generator
 
-Alignment = Literal["subject", "session", "none"]
-Pair = tuple[float, ...]  # of two numbers; a window may also be empty
 FEWEST = 10  # trials a subject must have, to be aligned and to be tested on
 
 
 @dataclass(frozen=True, eq=False)
 class Trials:
-    """All trials of several subjects in one array: x [rows, channels, samples], y and the number of the subject [rows]."""
+    """All trials of several subjects: x [rows, channels, samples], y and the subject [rows]."""
 
     x: np.ndarray
     y: np.ndarray
     subject: np.ndarray
     fs: float
-    ch_names: tuple[str, ...]
     classes: tuple[str, ...]
     provenance: Provenance
 
@@ -42,23 +41,47 @@ class Trials:
         return np.flatnonzero(np.isin(self.subject, subjects))
 
 
-def check_window(window: Sequence[float]) -> None:
-    """Raise unless `window` is empty or a start and a later stop."""
-    if len(window) not in (0, 2) or sorted(set(window)) != list(window):
-        raise ParameterError(f"window = {list(window)} must be empty or two increasing times, in seconds after the cue")
+class Scene(NamedTuple):
+    """Trials at the attack's rate: what the attacker owns with names, and what is attacked.
 
-
-def load(data: str, subjects: Sequence[int], band: Sequence[float], window: Sequence[float] = (), seed: int = 0) -> Recordings:
-    """Return the recordings meant by `data`: the name of a data set ("bnci2014_001", "physionet", "synthetic") or a folder of
-    epochs in our own form. A data set is looked for where `companion.data.eeg.load` says; all are restricted to `band` and, if
-    it is not empty, to `window`.
+    Unit variance over all known ones. Attacked trials come in the order of attack: as many in a
+    row as there are people are of different people.
     """
+
+    known: np.ndarray
+    known_y: np.ndarray
+    known_who: np.ndarray
+    x: np.ndarray
+    y: np.ndarray
+    who: np.ndarray
+    fs: float
+    provenance: Provenance
+
+
+def load(params: Recorded) -> Recordings:
+    """Return the recordings meant by `data`, restricted to its band and window; says whence, once.
+
+    `data` is the name of a data set ("bnci2014_001", "physionet", "synthetic"), looked for where
+    `companion.data.eeg.load` says, or a folder of epochs in our own form.
+    """
+    params.check()
+    return _load(params.data, params.subjects, params.band, params.window, params.seed)
+
+
+@cache
+def _load(data: str, subjects: tuple, band: tuple, window: tuple, seed: int) -> Recordings:
     whole = _whole(data, subjects, band, seed)
-    return cut(whole, window[0], window[1]) if len(window) else whole
+    return cut(whole, *window) if window else whole
+
+
+def _quietly(params: Recorded) -> Recordings:
+    """Return the recordings without a word: who asked for the experiment has been told."""
+    with contextlib.redirect_stderr(io.StringIO()):
+        return _load(params.data, params.subjects, params.band, params.window, params.seed)
 
 
 def cut(whole: Recordings, start: float, stop: float) -> Recordings:
-    """Return the part of every trial between two times after the cue; the hash stays that of the whole trials."""
+    """Return the part of every trial between two times; the hash stays that of the whole trials."""
     if all(subject.window == (start, stop) for subject in whole.subjects):
         return whole
     part = f"{whole.provenance.part}, {start:g} to {stop:g} s after the cue"
@@ -66,85 +89,130 @@ def cut(whole: Recordings, start: float, stop: float) -> Recordings:
     return Recordings(whole.numbers, subjects, replace(whole.provenance, part=part))
 
 
-def _whole(data: str, subjects: Sequence[int], band: Sequence[float], seed: int) -> Recordings:
+def _whole(data: str, subjects: tuple, band: tuple, seed: int) -> Recordings:
     if data in eeg.DATASETS or data == "synthetic":
-        return eeg.load(data, subjects, band=(band[0], band[1]), seed=seed)
+        return eeg.load(data, subjects, band=band, seed=seed)
     path = Path(data)
     if not path.is_dir():
         known = ", ".join((*eeg.DATASETS, "synthetic"))
         raise DataError(data, f"is neither a known data set ({known}) nor a folder of epochs")
     stored = eeg.read_folder(path, subjects)
     digest = store.sha256("\n".join(subject.digest() for subject in stored).encode())
-    found = [subject.band_passed(band[0], band[1]) for subject in stored]
-    provenance = Provenance(
-        "own epochs", "real", path.name, "", digest, "not stated", f"subjects {', '.join(map(str, subjects))}"
-    )
+    part = f"subjects {', '.join(map(str, subjects))}"
+    provenance = Provenance("own epochs", "real", path.name, "", digest, "not stated", part)
     store.announce(provenance)
-    return Recordings(tuple(subjects), tuple(found), provenance)
+    found = tuple(subject.band_passed(*band) for subject in stored)
+    return Recordings(tuple(subjects), found, provenance)
 
 
-def trials(recordings: Recordings, fs: float, align: Alignment) -> Trials:
-    """Return the trials at `fs` samples a second (or their own rate, if lower), each subject or session aligned by itself.
+def found(params: Training, sha256: str) -> Trials:
+    """Return the trials of a training, made once in each process; they must be those meant."""
+    key = params.model_dump(include={"data", "subjects", "band", "window", "fs", "seed"})
+    trials = _found(tuple(key.items()))
+    require(trials.provenance, sha256)
+    return trials
+
+
+@cache
+def _found(items: tuple) -> Trials:
+    params = Training(**dict(items))
+    return aligned(_quietly(params), params.fs)
+
+
+def aligned(recordings: Recordings, fs: float) -> Trials:
+    """Return the trials at `fs` samples a second (or their own rate, if lower), aligned by subject.
 
     Raises DataError in one line when a subject has too few trials or a single class.
     """
     for number, subject in zip(recordings.numbers, recordings.subjects, strict=True):
         _check(number, subject)
     subjects = [resampled(subject, fs) for subject in recordings.subjects]
-    if align != "none":
-        subjects = alignment.align_subjects(subjects, by_session=align == "session")
+    subjects = alignment.align_subjects(subjects, by_session=False)
     return Trials(
         x=np.concatenate([subject.X for subject in subjects]),
         y=np.concatenate([subject.y for subject in subjects]).astype(np.int64),
         subject=np.repeat(recordings.numbers, [len(subject) for subject in subjects]),
         fs=subjects[0].fs,
-        ch_names=recordings.ch_names,
         classes=recordings.classes,
         provenance=recordings.provenance,
     )
 
 
 def resampled(subject: Epochs, fs: float) -> Epochs:
-    """Return the trials at `fs` samples a second (scipy's polyphase filter against aliasing); never more than they have."""
+    """Return the trials at `fs` samples a second (polyphase filter); never more than they have."""
     if fs >= subject.fs:
         return subject
     if subject.band[1] > fs / 2:
-        raise DataError(subject.subject, f"reaches {subject.band[1]:g} Hz, which fs = {fs:g} Hz cannot hold")
+        reason = f"reaches {subject.band[1]:g} Hz, which fs = {fs:g} Hz cannot hold"
+        raise DataError(subject.subject, reason)
     from scipy.signal import resample_poly
 
     ratio = Fraction(fs / subject.fs).limit_denominator(1000)
-    signal = resample_poly(subject.X.astype(np.float64), ratio.numerator, ratio.denominator, axis=-1)
+    x = subject.X.astype(np.float64)
+    signal = resample_poly(x, ratio.numerator, ratio.denominator, axis=-1)
     return replace(subject, X=signal.astype(np.float32), fs=float(subject.fs * ratio))
 
 
+def scene(params: Attack, aligned: bool, sha256: str | None = None) -> Scene:
+    """Return the trials of an attack, made once in each process; they must be those meant."""
+    key = params.model_dump(include={"data", "subjects", "band", "window", "attack_fs", "seed"})
+    trials = _scene(tuple(key.items()), aligned)
+    if sha256 is not None:
+        require(trials.provenance, sha256)
+    return trials
+
+
 @cache
-def cached(
-    data: str,
-    subjects: tuple[int, ...],
-    band: tuple[float, ...],
-    window: tuple[float, ...],
-    fs: float,
-    align: Alignment,
-    seed: int,
-) -> Trials:
-    """Return the trials, made once in each process, and without a word: who asked for the experiment has been told."""
-    with contextlib.redirect_stderr(io.StringIO()):
-        recordings = load(data, subjects, band, window, seed)
-    return trials(recordings, fs, align)
+def _scene(items: tuple, aligned: bool) -> Scene:
+    params = Attack(**dict(items))
+    recordings = _quietly(params)
+    pairs = zip(recordings.numbers, recordings.subjects, strict=True)
+    people = [_halves(params, number, subject, aligned) for number, subject in pairs]
+    known, known_y, attacked, y, rates = zip(*people, strict=True)
+    trials = min(map(len, attacked))  # as many of everybody
+    mixed = np.stack([part[:trials] for part in attacked], axis=1)
+    scale = np.concatenate(known).std()
+    return Scene(
+        known=np.concatenate(known) / scale,
+        known_y=np.concatenate(known_y).astype(np.int64),
+        known_who=np.repeat(recordings.numbers, list(map(len, known))),
+        x=mixed.reshape(-1, *mixed.shape[2:]) / scale,
+        y=np.stack([part[:trials] for part in y], axis=1).ravel().astype(np.int64),
+        who=np.tile(recordings.numbers, trials),
+        fs=rates[0],
+        provenance=recordings.provenance,
+    )
 
 
-def require(found: Trials, sha256: str) -> None:
-    """Raise unless these trials come from the recordings that were meant."""
-    if found.provenance.sha256 != sha256:
-        raise ValueError(
-            f"the recordings here have SHA-256 {found.provenance.sha256[:12]}, those meant {sha256[:12]}"
-            f" (LDP_DATA = {os.environ.get('LDP_DATA', '')!r})"
-        )
+def _halves(params: Attack, number: int, subject: Epochs, aligned: bool) -> tuple:
+    """Return a person's known trials and their labels, the attacked ones and theirs, and the rate.
+
+    Each half is aligned by its own mean: with a common one the known trials would tell of the
+    attacked ones.
+    """
+    masks = known_and_attacked(subject)
+    subject = resampled(subject, params.attack_fs)
+    known, attacked = (subject.X[mask].astype(np.float64) for mask in masks)
+    if aligned:
+        known, attacked = alignment.align(known), alignment.align(attacked)
+    order = generator(params.seed, Purpose.ATTACK, number).permutation(len(attacked))
+    labels = [subject.y[mask] for mask in masks]
+    return known, labels[0], attacked[order], labels[1][order], subject.fs
+
+
+def require(provenance: Provenance, sha256: str) -> None:
+    """Raise unless these are the recordings that were meant."""
+    if provenance.sha256 != sha256:
+        here = f"the recordings here have SHA-256 {provenance.sha256[:12]}"
+        where = f"(LDP_DATA = {os.environ.get('LDP_DATA', '')!r})"
+        raise ValueError(f"{here}, those meant {sha256[:12]} {where}")
 
 
 def _check(number: int, subject: Epochs) -> None:
     if len(subject) < FEWEST:
-        raise DataError(subject.subject, f"subject {number} has {len(subject)} trials, a fold needs at least {FEWEST}")
+        reason = f"subject {number} has {len(subject)} trials, a fold needs at least {FEWEST}"
+        raise DataError(subject.subject, reason)
     if len(np.unique(subject.y)) < 2:
         only = subject.classes[int(subject.y[0])]
-        raise DataError(subject.subject, f"subject {number} has trials of one class alone ({only}): nothing to tell apart")
+        reason = f"subject {number} has trials of one class alone ({only}): nothing to tell apart"
+        raise DataError(subject.subject, reason)

@@ -8,18 +8,21 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from companion.attacks import identity
 from companion.data import eeg, synthetic_eeg
 from companion.data.eeg import Recordings
-from companion.eeg import attacks as eeg_attacks
-from companion.eeg import budget as eeg_budget
-from companion.eeg import identity as eeg_identity
-from companion.eeg import identity_claims as eeg_identity_verdicts
-from companion.eeg import overheard as eeg_overheard
-from companion.params import ParameterError
+from companion.eeg import attack_figures, claims, overheard, shards, tables, trials
+from companion.eeg.params import DEFENCES, Attack, Attacking, Params
+from companion.params import AGENTS, ParameterError
 
 PEOPLE = (1, 2, 3, 4, 5)
-PARAMS = eeg_overheard.Params(
-    data="synthetic", subjects=PEOPLE, attack_trials=1, attack_rounds=2, attack_models=2, attack_steps=2
+PARAMS = Attacking(
+    data="synthetic",
+    subjects=PEOPLE,
+    attack_trials=1,
+    attack_rounds=2,
+    attack_models=2,
+    attack_steps=2,
 )
 
 
@@ -28,113 +31,149 @@ def recordings() -> Recordings:
     """Five people, sixteen trials of one second each, in place of the whole stand-in."""
     whole = eeg._synthetic(PEOPLE, 0)
     rows = np.r_[0:8, -8:0]
-    cut = [replace(subject, X=subject.X[:, :, :250], window=(0.0, 1.0)).select(rows) for subject in whole.subjects]
+    cut = [
+        replace(subject, X=subject.X[:, :, :250], window=(0.0, 1.0)).select(rows)
+        for subject in whole.subjects
+    ]
     return replace(whole, subjects=tuple(subject.band_passed(8.0, 30.0) for subject in cut))
 
 
 @pytest.fixture(autouse=True)
 def loaded(recordings, monkeypatch):
-    monkeypatch.setattr(eeg_overheard, "_load", lambda *arguments: recordings)
-    for cached in (eeg_overheard._scene, eeg_overheard._unknowns):
+    monkeypatch.setattr(trials, "_load", lambda *arguments: recordings)
+    for cached in (trials._scene, overheard._unknowns):
         cached.cache_clear()
     yield
-    for cached in (eeg_overheard._scene, eeg_overheard._unknowns):
+    for cached in (trials._scene, overheard._unknowns):
         cached.cache_clear()
 
 
-def overheard(defence: str, attacker: str, states: int = 2, groups: int = 1, factor: float = 1.0):
-    trials = eeg_overheard.scene(PARAMS, False)
-    rows = np.tile(np.arange(eeg_overheard.AGENTS), groups)  # every group the same trials
-    return eeg_overheard.overhear(PARAMS, trials, trials.x[rows], trials.y[rows], 0, defence, factor, attacker, states)
+def heard_from(defence: str, attacker: str, states: int = 2, groups: int = 1, factor: float = 1.0):
+    scene = trials.scene(PARAMS, False)
+    rows = np.tile(np.arange(AGENTS), groups)  # every group the same trials
+    way = overheard.Way(defence, factor, attacker, states)
+    return overheard.overhear(PARAMS, scene, scene.x[rows], scene.y[rows], 0, way)
 
 
 def test_the_second_attacker_uses_as_many_rounds_as_help_and_were_heard(recordings):
     """Calibrated for each defence by itself: their best numbers differ."""
     curve = {1: 0.5, 2: 0.8, 4: 0.6, 8: 0.1}
-    means = dict.fromkeys(eeg_overheard.DEFENCES, curve) | {"quantised": {1: 0.0, 2: 0.1, 4: 0.2, 8: 0.3}}
-    rows = [(defence, states, mean) for defence, found in means.items() for states, mean in found.items()]
-    table = pd.DataFrame(rows, columns=["defence", "states", "correlation"]).assign(attacker="one run")
+    means = dict.fromkeys(DEFENCES, curve) | {"quantised": {1: 0.0, 2: 0.1, 4: 0.2, 8: 0.3}}
+    rows = [
+        (defence, states, mean)
+        for defence, found in means.items()
+        for states, mean in found.items()
+    ]
+    table = pd.DataFrame(rows, columns=["defence", "states", "correlation"]).assign(
+        attacker="one run"
+    )
     table = pd.concat([table, table.assign(attacker="many models", correlation=1.0)])
-    others = dict.fromkeys(eeg_overheard.DEFENCES, 2)
+    others = dict.fromkeys(DEFENCES, 2)
     heard_four = PARAMS.model_copy(update={"attack_rounds": 4})
-    assert eeg_attacks.helpful_rounds(heard_four, table) == others | {"quantised": 4}
-    assert eeg_attacks.helpful_rounds(PARAMS.model_copy(update={"attack_rounds": 8}), table) == others | {"quantised": 8}
-    pieces = eeg_attacks.shards(heard_four, recordings, others | {"quantised": 4})
-    used = {(piece["defence"], piece["states"]) for piece in pieces if piece["attacker"] == "one run"}
-    assert used == set((others | {"quantised": 4}).items())
+    assert shards.helpful_rounds(heard_four, table) == others | {"quantised": 4}
+    assert shards.helpful_rounds(
+        PARAMS.model_copy(update={"attack_rounds": 8}), table
+    ) == others | {"quantised": 8}
 
 
 def test_intervals_are_over_people_and_not_over_their_trials():
     """Ten trials of each of three people, alike within a person: thirty trials say no more than three."""
-    common = {"aligned": False, "defence": "D-PSGD", "factor": 1.0, "attacker": "one round", "states": 1}
+    common = {
+        "aligned": False,
+        "defence": "D-PSGD",
+        "factor": 1.0,
+        "attacker": "one round",
+        "states": 1,
+    }
     common |= dict.fromkeys(("relative_error", "spectrum_error", "label", "diverged", "noise"), 0.0)
     people = {1: 0.1, 2: 0.2, 3: 0.6}
-    rows = [common | {"subject": subject, "correlation": mean} for subject, mean in people.items() for _ in range(10)]
-    (row,) = eeg_attacks.summary(pd.DataFrame(rows)).itertuples()
-    half = 4.302653 * np.std(list(people.values()), ddof=1) / np.sqrt(3)  # Student, two degrees of freedom
+    rows = [
+        common | {"subject": subject, "correlation": mean}
+        for subject, mean in people.items()
+        for _ in range(10)
+    ]
+    (row,) = tables.attacked(pd.DataFrame(rows)).itertuples()
+    half = (
+        4.302653 * np.std(list(people.values()), ddof=1) / np.sqrt(3)
+    )  # Student, two degrees of freedom
     assert row.correlation == pytest.approx(0.3) and row.trials == 30
-    assert (row.correlation_low, row.correlation_high) == pytest.approx((0.3 - half, 0.3 + half), rel=1e-6)
+    assert (row.correlation_low, row.correlation_high) == pytest.approx(
+        (0.3 - half, 0.3 + half), rel=1e-6
+    )
 
 
 def test_a_calibration_without_a_round_that_was_heard_is_refused():
     wrong = PARAMS.model_copy(update={"attack_rounds": 1, "calibration_states": (2, 4)})
-    with pytest.raises(ParameterError, match=r"calibration_states = \[2, 4\] must hold a number up to attack_rounds = 1"):
+    with pytest.raises(
+        ParameterError,
+        match=r"calibration_states = \[2, 4\] must hold a number up to attack_rounds = 1",
+    ):
         wrong.check()
 
 
 @pytest.mark.parametrize("defence", ["D-PSGD", "unquantised"])
-@pytest.mark.parametrize("attacker", eeg_overheard.ATTACKERS)
+@pytest.mark.parametrize("attacker", overheard.ATTACKERS)
 def test_without_a_quantizer_the_gradients_are_heard_exactly(defence, attacker):
-    heard = overheard(defence, attacker)
+    heard = heard_from(defence, attacker)
     assert heard.theta.shape == heard.estimate.shape == heard.truth.shape
-    assert heard.theta.shape[:2] == (eeg_overheard.AGENTS, 1 if attacker == "one round" else 2)
+    assert heard.theta.shape[:2] == (AGENTS, 1 if attacker == "one round" else 2)
     np.testing.assert_allclose(heard.estimate, heard.truth, atol=1e-6)
 
 
 def test_many_models_are_different_and_the_same_for_all_trials():
-    heard = overheard("D-PSGD", "many models", states=3)
+    heard = heard_from("D-PSGD", "many models", states=3)
     assert np.ptp(heard.theta, axis=0).max() == 0
     assert np.abs(np.diff(heard.theta, axis=1)).max(axis=2).min() > 0.01
 
 
 @pytest.mark.parametrize("defence", ["quantised", "random start", "dithered"])
 def test_groups_share_no_coin_and_smaller_steps_hear_more(defence):
-    heard = overheard(defence, "one round", groups=2)
+    heard = heard_from(defence, "one round", groups=2)
     error = (heard.estimate - heard.truth)[:, 0]
-    assert np.abs(np.corrcoef(error[:5].ravel(), error[5:].ravel())[0, 1]) < 0.2  # 7,000 numbers: 0.2 is 16 deviations
-    fine = overheard(defence, "one round", groups=2, factor=0.01)
+    assert (
+        np.abs(np.corrcoef(error[:5].ravel(), error[5:].ravel())[0, 1]) < 0.2
+    )  # 7,000 numbers: 0.2 is 16 deviations
+    fine = heard_from(defence, "one round", groups=2, factor=0.01)
     assert np.std(fine.estimate - fine.truth) < 0.2 * np.std(error)
 
 
 def test_psi_0_on_the_grid_gives_more_away_than_a_random_one():
     errors = {
-        name: np.std(h.estimate - h.truth) for name in ("quantised", "random start") for h in [overheard(name, "one round")]
+        name: np.std(h.estimate - h.truth)
+        for name in ("quantised", "random start")
+        for h in [heard_from(name, "one round")]
     }
     assert errors["quantised"] < 0.5 * errors["random start"]
 
 
 @pytest.mark.parametrize("aligned", [False, True])
 def test_the_known_half_does_not_depend_on_the_attacked_one(aligned, recordings, monkeypatch):
-    before = eeg_overheard.scene(PARAMS, aligned)
-    changed = [replace(s, X=np.where((s.session == 1)[:, None, None], 3 * s.X[:, ::-1], s.X)) for s in recordings.subjects]
-    monkeypatch.setattr(eeg_overheard, "_load", lambda *arguments: replace(recordings, subjects=tuple(changed)))
-    eeg_overheard._scene.cache_clear()
-    after = eeg_overheard.scene(PARAMS, aligned)
+    before = trials.scene(PARAMS, aligned)
+    changed = [
+        replace(s, X=np.where((s.session == 1)[:, None, None], 3 * s.X[:, ::-1], s.X))
+        for s in recordings.subjects
+    ]
+    monkeypatch.setattr(
+        trials, "_load", lambda *arguments: replace(recordings, subjects=tuple(changed))
+    )
+    trials._scene.cache_clear()
+    after = trials.scene(PARAMS, aligned)
     np.testing.assert_array_equal(before.known, after.known)
     assert np.abs(before.x - after.x).max() > 0.1
 
 
 def test_five_trials_in_a_row_are_of_five_people():
-    trials = eeg_overheard.scene(PARAMS, False)
-    assert all(len(set(trials.who[start : start + 5])) == 5 for start in range(0, len(trials.who), 5))
-    assert len(trials.x) == 8 * len(PEOPLE)
+    scene = trials.scene(PARAMS, False)
+    assert all(len(set(scene.who[start : start + 5])) == 5 for start in range(0, len(scene.who), 5))
+    assert len(scene.x) == 8 * len(PEOPLE)
 
 
 def test_a_block_is_the_same_whatever_is_computed_beside_it(recordings):
     """Also when it begins in the middle of the five trials that five agents hold."""
-    common = eeg_attacks._blocks(PARAMS, recordings, False, "quantised", 1.0, "many models", 2, 2)[0]
-    both = eeg_overheard.compute(**common | {"first": 0, "count": 9})
-    second = eeg_overheard.compute(**common | {"first": 3, "count": 5})
+    common = shards._common(PARAMS.into(Attack), recordings) | {"aligned": False, "states": 2}
+    common |= {"defence": "quantised", "factor": 1.0, "attacker": "many models"}
+    both = overheard.rebuilt(**common, first=0, count=9)
+    second = overheard.rebuilt(**common, first=3, count=5)
     np.testing.assert_allclose(both["error"][3:8], second["error"], rtol=1e-6)
     np.testing.assert_array_equal(both["guessed"][3:8], second["guessed"])
     np.testing.assert_allclose(both["x"][3:8], second["x"], atol=1e-2 * np.abs(second["x"]).max())
@@ -143,42 +182,71 @@ def test_a_block_is_the_same_whatever_is_computed_beside_it(recordings):
 def test_blocks_hold_every_trial_once_and_those_of_the_calibration_by_themselves(recordings):
     params = PARAMS.model_copy(update={"calibration_trials": 5})  # 25 trials of five people
     for per_subject in (5, 4, 8):
-        blocks = eeg_attacks._blocks(params, recordings, False, "quantised", 1.0, "one round", 1, per_subject)
+        blocks = shards.blocks(params, per_subject)
         held = np.concatenate([np.arange(b["first"], b["first"] + b["count"]) for b in blocks])
         np.testing.assert_array_equal(held, np.arange(5 * per_subject))
-        assert max(block["count"] for block in blocks) <= eeg_attacks.TRIALS_PER_SHARD
+        assert max(block["count"] for block in blocks) <= shards.TRIALS_PER_SHARD
         assert any(block["first"] == 25 for block in blocks) == (per_subject == 8)
 
 
-def test_what_is_not_shown_is_not_computed(recordings, monkeypatch):
-    """One state is attacked once for all attackers; smaller steps of aligned trials and rounds nobody has heard not at all."""
-    asked = []
+def made_up_attacks(asked: list):
+    """Return what runs no attack but notes what is asked for, and answers with the trials."""
 
-    def attacks(function, pieces, **options):
+    def run(function, pieces, **options):
         asked.extend(pieces)
-        x = eeg_overheard.scene(PARAMS, False).x
-        row = {"guessed": 0, "value": 0.0, "steps": 1, "diverged": False, "gradient": 1.0, "error": 0.0}
-        return [{"x": x[: p["count"]]} | {k: np.full(p["count"], v) for k, v in row.items()} for p in pieces]
+        x = trials.scene(PARAMS, False).x
+        row = {
+            "guessed": 0,
+            "value": 0.0,
+            "steps": 1,
+            "diverged": False,
+            "gradient": 1.0,
+            "error": 0.0,
+        }
+        counts = [piece["count"] for piece in pieces]
+        return [{"x": x[:n]} | {k: np.full(n, v) for k, v in row.items()} for n in counts]
 
-    monkeypatch.setattr(eeg_attacks.runs, "run", attacks)
-    eeg_attacks.run(PARAMS.model_copy(update={"calibration_states": (1, 2, 4)}), recordings)
+    return run
+
+
+def test_what_is_not_shown_or_tells_the_same_is_not_computed(recordings, monkeypatch):
+    asked: list[dict] = []
+    monkeypatch.setattr(shards.runs, "run", made_up_attacks(asked))
+    params = PARAMS.model_copy(update={"calibration_states": (1, 2, 4)})
+    seen = shards.by_states(params, recordings)
+    found = shards.attacks(params, recordings, seen)
     assert {piece["attacker"] for piece in asked if piece["states"] == 1} == {"one round"}
+    twin = {piece["attacker"] for piece in asked if piece["defence"] == "unquantised"}
+    assert twin <= {"one run"}, "in the clear, all that t = 0 tells is told by D-PSGD"
+    assert set(found.table["defence"]) == set(DEFENCES), "but shown for both"
     assert not [piece for piece in asked if piece["aligned"] and piece["factor"] != 1.0]
     assert [piece for piece in asked if not piece["aligned"] and piece["factor"] != 1.0]
-    assert {piece["defence"] for piece in asked if piece["states"] == 4} == set(eeg_attacks.SHOWN)
+    defences = {piece["defence"] for piece in asked if piece["states"] == 4}
+    assert defences == set(shards.SHOWN)
+
+
+def test_at_the_first_round_the_twin_tells_what_dpsgd_tells():
+    """So one attack stands for both: the estimates are the same gradient."""
+    for attacker in ("one round", "many models"):
+        clear, twin = (heard_from(defence, attacker) for defence in overheard.CLEAR)
+        np.testing.assert_array_equal(clear.theta, twin.theta)
+        np.testing.assert_allclose(clear.estimate, twin.estimate, atol=1e-12)
 
 
 def test_other_recordings_are_refused():
     with pytest.raises(ValueError, match="the recordings here have SHA-256"):
-        eeg_overheard.scene(PARAMS, False, "0" * 64)
+        trials.scene(PARAMS, False, "0" * 64)
 
 
 @pytest.mark.parametrize(
     ("values", "sentence"),
     [
-        ({"attack_band": (10.0, 34.0)}, r"attack_band = \[10.0, 34.0\] must hold band = \[8.0, 30.0\]"),
+        (
+            {"attack_band": (10.0, 34.0)},
+            r"attack_band = \[10.0, 34.0\] must hold band = \[8.0, 30.0\]",
+        ),
         ({"attack_fs": 40.0}, r"attack_band = .* end below attack_fs / 2 = 20 Hz"),
-        ({"attack_aligned": ()}, r"attack_aligned = \[\] must name at least one"),
+        ({"attack_aligned": ()}, r"attack_aligned = \[\] is wrong: it must hold at least 1"),
         ({"attack_models": 0}, "attack_models = 0 is wrong"),
         ({"attack_shape": "magic"}, "attack_shape = 'magic' is wrong"),
         ({"identity_classifiers": ("oracle",)}, "identity_classifiers holds 'oracle'"),
@@ -187,26 +255,33 @@ def test_other_recordings_are_refused():
 )
 def test_nonsense_stops_with_one_sentence(values, sentence):
     with pytest.raises(ParameterError, match=sentence):
-        eeg_identity.Params(**values).check()
+        Params(**values).check()
 
 
 def test_a_data_point_must_arrive_before_the_budget_ends():
     with pytest.raises(ParameterError, match="budget_arrivals holds 9, which must be below"):
-        eeg_budget.Params(budget_iterations=10, budget_arrivals=(9,)).check()
+        Params(budget_iterations=10, budget_arrivals=(9,)).check()
 
 
 def test_too_many_trials_are_refused(recordings):
     with pytest.raises(ParameterError, match="attack_trials = 9 must not exceed 8"):
-        eeg_attacks.run(PARAMS.model_copy(update={"attack_trials": 9}), recordings)
+        shards.by_states(PARAMS.model_copy(update={"attack_trials": 9}), recordings)
 
 
 def summary(**correlations: float) -> pd.DataFrame:
     """Return a made-up summary in which every attacker reaches the same correlation under a defence."""
     rows = []
     for defence, correlation in correlations.items():
-        for attacker in eeg_overheard.ATTACKERS:
-            near = {f"correlation{end}": correlation + shift for end, shift in (("", 0), ("_low", -0.01), ("_high", 0.01))}
-            row = {"defence": defence.replace("_", " ").replace("D PSGD", "D-PSGD"), "attacker": attacker, "states": 8}
+        for attacker in overheard.ATTACKERS:
+            near = {
+                f"correlation{end}": correlation + shift
+                for end, shift in (("", 0), ("_low", -0.01), ("_high", 0.01))
+            }
+            row = {
+                "defence": defence.replace("_", " ").replace("D PSGD", "D-PSGD"),
+                "attacker": attacker,
+                "states": 8,
+            }
             rows.append(row | near | {"aligned": False, "factor": 1.0, "label": 0.25, "trials": 90})
     return pd.DataFrame(rows)
 
@@ -221,14 +296,22 @@ def identified(**shares: float) -> pd.DataFrame:
         }
         for name, share in shares.items()
     ]
-    named = {"classifier": "log-spectrum", "aligned": False, "factor": 1.0, "attacker": "many models", "trials": 90}
-    return pd.DataFrame(rows).assign(**named).assign(hits=lambda table: (table["rate"] * 90).round())
+    named = {
+        "classifier": "log-spectrum",
+        "aligned": False,
+        "factor": 1.0,
+        "attacker": "many models",
+        "trials": 90,
+    }
+    return (
+        pd.DataFrame(rows).assign(**named).assign(hits=lambda table: (table["rate"] * 90).round())
+    )
 
 
 def test_verdicts_follow_the_numbers_both_ways():
     safe = summary(D_PSGD=0.95, quantised=0.05, random_start=0.04, dithered=0.03)
     rates = identified(raw=0.9, D_PSGD=0.76, quantised=0.12, random_start=0.1, dithered=0.1)
-    rows = {row.key: row for row in eeg_identity_verdicts.verdicts(safe, safe, rates, rates, 1 / 9, 4)}
+    rows = {row.key: row for row in claims.attacks(safe, safe, rates, rates, 1 / 9, 4)}
     assert rows["fig7-clear"].verdict == "holds if"
     assert rows["fig7-quantised"].verdict == "holds"
     assert rows["reidentification-rates"].sentence == "holds"
@@ -237,7 +320,7 @@ def test_verdicts_follow_the_numbers_both_ways():
     assert rows["ours-eeg-margin"].verdict == "holds"
     leaky = summary(D_PSGD=0.9, quantised=0.6, random_start=0.04, dithered=0.03)
     told = identified(raw=0.9, D_PSGD=0.5, quantised=0.6, random_start=0.1, dithered=0.1)
-    rows = {row.key: row for row in eeg_identity_verdicts.verdicts(leaky, leaky, told, told, 1 / 9, 4)}
+    rows = {row.key: row for row in claims.attacks(leaky, leaky, told, told, 1 / 9, 4)}
     assert rows["fig7-quantised"].verdict == "holds if"
     assert rows["fig7-quantised"].sentence == "holds if psi_0 is random or a public dither is used"
     assert rows["reidentification-rates"].verdict == "does not hold"
@@ -249,38 +332,69 @@ def test_the_verdict_on_a_second_data_set_needs_all_three():
     safe = summary(D_PSGD=0.95, quantised=0.5, random_start=0.04, dithered=0.03)
     rates = identified(raw=0.9, D_PSGD=0.76, quantised=0.12, random_start=0.1, dithered=0.1)
     narrow = {"mean": 0.0, "low": -0.01, "high": 0.01, "folds": 9}
-    wide, costly = narrow | {"low": -0.05, "high": 0.03}, narrow | {"mean": -0.05, "low": -0.06, "high": -0.04}
+    wide, costly = (
+        narrow | {"low": -0.05, "high": 0.03},
+        narrow | {"mean": -0.05, "low": -0.06, "high": -0.04},
+    )
     told = identified(raw=0.9, D_PSGD=0.76, quantised=0.7, random_start=0.1, dithered=0.1)
     cases = [
         ("holds", narrow, safe, rates),
         ("cannot be checked", wide, safe, rates),
         ("does not hold", costly, safe, rates),
         ("cannot be checked", narrow, safe, told),
-        ("does not hold", narrow, safe, identified(raw=0.9, D_PSGD=0.5, quantised=0.7, random_start=0.1, dithered=0.1)),
-        ("does not hold", narrow, summary(D_PSGD=0.95, quantised=0.1, random_start=0.4, dithered=0.1), rates),
-        ("cannot be checked", narrow, summary(D_PSGD=0.5, quantised=0.1, random_start=0.04, dithered=0.1), rates),
+        (
+            "does not hold",
+            narrow,
+            safe,
+            identified(raw=0.9, D_PSGD=0.5, quantised=0.7, random_start=0.1, dithered=0.1),
+        ),
+        (
+            "does not hold",
+            narrow,
+            summary(D_PSGD=0.95, quantised=0.1, random_start=0.4, dithered=0.1),
+            rates,
+        ),
+        (
+            "cannot be checked",
+            narrow,
+            summary(D_PSGD=0.5, quantised=0.1, random_start=0.04, dithered=0.1),
+            rates,
+        ),
     ]
     for expected, *numbers in cases:
-        (row,) = eeg_identity_verdicts.elsewhere(*numbers, "somebody else's data")
+        (row,) = claims.elsewhere(*numbers, "somebody else's data")
         assert row.verdict == expected and row.ours_to_prove
 
 
 def test_labels_are_told_when_they_are_read_above_chance_and_hidden_only_within_an_interval():
     rates = identified(raw=0.9, D_PSGD=0.76, quantised=0.12, random_start=0.1, dithered=0.1)
     table = summary(D_PSGD=0.95, quantised=0.05, random_start=0.04, dithered=0.03)
-    for share, trials, expected in ((0.25, 90, "holds"), (0.45, 90, "does not hold"), (0.4, 10, "cannot be checked")):
-        changed = table.assign(label=share, trials=trials)
-        rows = {row.key: row for row in eeg_identity_verdicts.verdicts(changed, table, rates, rates, 1 / 9, 4)}
+    for share, count, expected in (
+        (0.25, 90, "holds"),
+        (0.45, 90, "does not hold"),
+        (0.4, 10, "cannot be checked"),
+    ):
+        changed = table.assign(label=share, trials=count)
+        rows = {row.key: row for row in claims.attacks(changed, table, rates, rates, 1 / 9, 4)}
         assert rows["eeg-labels"].verdict == expected
 
 
 def extra_of(key, hits=(1, 1), trials=9, aligned=0.1, lower=0.5):
     """Return one of the rows that `extra` gives, on made-up numbers."""
-    measured = {"k": [0], "paper": [3.0], "exact": [0.6], "lower": [lower], "upper": [1.0], "iterations": [9]}
-    members = pd.DataFrame({"variant": ["unquantised", "quantised"], "hits": hits, "trials": trials})
+    measured = {
+        "k": [0],
+        "paper": [3.0],
+        "exact": [0.6],
+        "lower": [lower],
+        "upper": [1.0],
+        "iterations": [9],
+    }
+    members = pd.DataFrame(
+        {"variant": ["unquantised", "quantised"], "hits": hits, "trials": trials}
+    )
     plain = identified(raw=0.9)
     both = pd.concat([plain, identified(raw=aligned).assign(aligned=True)], ignore_index=True)
-    rows = eeg_identity_verdicts.extra(pd.DataFrame(measured), members, both, pd.DataFrame(), 1 / 9)
+    rows = claims.remembered(pd.DataFrame(measured), members, both, pd.DataFrame(), 1 / 9)
     return next(row for row in rows if row.key == key)
 
 
@@ -288,8 +402,13 @@ def test_members_alignment_and_delta_follow_the_numbers():
     """4 of 9 at a chance of 1 in 9 has p = 0.010, significant for two looks; 3 of 9 has 0.066."""
     assert extra_of("ours-eeg-members", hits=(1, 4)).verdict == "does not hold"
     assert extra_of("ours-eeg-members", hits=(1, 3)).verdict == "cannot be checked"
-    assert extra_of("ours-eeg-members", hits=(0, 0)).verdict == "cannot be checked", "one trial a person is too little"
-    verdicts = {aligned: extra_of("ours-eeg-alignment", aligned=aligned).verdict for aligned in (0.1, 0.17, 0.3)}
+    assert extra_of("ours-eeg-members", hits=(0, 0)).verdict == "cannot be checked", (
+        "one trial a person is too little"
+    )
+    verdicts = {
+        aligned: extra_of("ours-eeg-alignment", aligned=aligned).verdict
+        for aligned in (0.1, 0.17, 0.3)
+    }
     assert verdicts == {0.1: "holds", 0.17: "cannot be checked", 0.3: "does not hold"}
     assert extra_of("eeg-delta").verdict == "cannot be checked"
     assert extra_of("eeg-delta", lower=0.95).condition.startswith("δ may be 0.950 or more")
@@ -298,17 +417,21 @@ def test_members_alignment_and_delta_follow_the_numbers():
 def test_not_above_chance_counts_only_when_it_could_have_been_noticed():
     safe = summary(D_PSGD=0.95, quantised=0.05, random_start=0.04, dithered=0.03)
     rates = identified(raw=0.9, D_PSGD=0.76, quantised=0.11, random_start=0.11, dithered=0.11)
-    for trials, expected in ((90, "holds"), (18, "cannot be checked")):
-        few = rates.assign(trials=trials, hits=trials // 9)
-        rows = {row.key: row for row in eeg_identity_verdicts.verdicts(safe, safe, few, few, 1 / 9, 4)}
+    for count, expected in ((90, "holds"), (18, "cannot be checked")):
+        few = rates.assign(trials=count, hits=count // 9)
+        rows = {row.key: row for row in claims.attacks(safe, safe, few, few, 1 / 9, 4)}
         assert rows["identity-protected"].verdict == expected
 
 
 def test_a_dither_that_leaks_is_not_excused():
     rates = identified(raw=0.9, D_PSGD=0.76, quantised=0.12, random_start=0.1, dithered=0.1)
-    for dithered, sentence in ((0.03, "holds if a public dither is used"), (0.5, "does not hold"), (0.3, "does not hold")):
+    for dithered, sentence in (
+        (0.03, "holds if a public dither is used"),
+        (0.5, "does not hold"),
+        (0.3, "does not hold"),
+    ):
         leaky = summary(D_PSGD=0.95, quantised=0.5, random_start=0.4, dithered=dithered)
-        rows = {row.key: row for row in eeg_identity_verdicts.verdicts(leaky, leaky, rates, rates, 1 / 9, 4)}
+        rows = {row.key: row for row in claims.attacks(leaky, leaky, rates, rates, 1 / 9, 4)}
         assert rows["fig7-quantised"].sentence == sentence
 
 
@@ -319,7 +442,7 @@ def test_recognition_is_the_papers_only_when_one_pair_gives_both_numbers():
     def judged(clear, ours, spread=0.05):
         rates = identified(raw=0.9, D_PSGD=clear, quantised=ours, random_start=0.1, dithered=0.1)
         rates = rates.assign(low=rates["rate"] - spread, high=rates["rate"] + spread)
-        rows = eeg_identity_verdicts.verdicts(safe, safe, rates, rates, 1 / 9, 4)
+        rows = claims.attacks(safe, safe, rates, rates, 1 / 9, 4)
         return next(row.verdict for row in rows if row.key == "reidentification-rates")
 
     assert judged(0.76, 0.12) == "holds"
@@ -330,29 +453,44 @@ def test_recognition_is_the_papers_only_when_one_pair_gives_both_numbers():
 def test_an_attack_that_fails_without_defence_proves_nothing_about_one():
     weak = summary(D_PSGD=0.5, quantised=0.05, random_start=0.04, dithered=0.03)
     rates = identified(raw=0.9, D_PSGD=0.76, quantised=0.12, random_start=0.1, dithered=0.1)
-    rows = {row.key: row for row in eeg_identity_verdicts.verdicts(weak, weak, rates, rates, 1 / 9, 4)}
+    rows = {row.key: row for row in claims.attacks(weak, weak, rates, rates, 1 / 9, 4)}
     unknown = ("fig7-clear", "fig7-quantised", "reidentification-rates", "ours-eeg-margin")
     assert {rows[key].verdict for key in unknown} == {"cannot be checked"}
     strong = summary(D_PSGD=0.95, quantised=0.05, random_start=0.04, dithered=0.03)
     too_few = rates.assign(trials=9, hits=1)
-    few = {row.key: row for row in eeg_identity_verdicts.verdicts(strong, strong, too_few, rates, 1 / 9, 4)}
-    assert {few[key].verdict for key in ("reidentification-rates", "identity-protected")} == {"cannot be checked"}
+    few = {row.key: row for row in claims.attacks(strong, strong, too_few, rates, 1 / 9, 4)}
+    assert {few[key].verdict for key in ("reidentification-rates", "identity-protected")} == {
+        "cannot be checked"
+    }
 
 
 def test_figures_show_every_defence_chance_and_the_papers_rates():
-    from companion.eeg import figures
-
-    everybody = {"D_PSGD": 0.9, "unquantised": 0.9, "quantised": 0.2, "random_start": 0.1, "dithered": 0.1}
+    everybody = {
+        "D_PSGD": 0.9,
+        "unquantised": 0.9,
+        "quantised": 0.2,
+        "random_start": 0.1,
+        "dithered": 0.1,
+    }
     seen, rates = summary(**everybody), identified(raw=0.95, **everybody)
-    figure = figures.reidentified(rates, (0.743, 0.145), 1 / 9, "Data: x.")
-    words = " ".join(text.get_text() for text in figure.findobj(lambda artist: hasattr(artist, "get_text")))
-    assert all(part in words for part in ("raw", "D-PSGD", "twin", "random", "dither", "chance 11.1%", "74.3%", "14.5%"))
+    figure = attack_figures.reidentified(rates, 1 / 9, "Data: x.")
+    words = " ".join(
+        text.get_text() for text in figure.findobj(lambda artist: hasattr(artist, "get_text"))
+    )
+    assert all(
+        part in words
+        for part in ("raw", "D-PSGD", "twin", "random", "dither", "chance 11.1%", "74.3%", "14.5%")
+    )
     counted = pd.DataFrame({"states": [1, 8], "equations": [100, 800], "unknowns": [200, 200]})
-    drawn = figures.states_seen(seen[seen["attacker"] != "one round"], counted, 0.99, "Data: x.")
+    drawn = attack_figures.states_seen(
+        seen[seen["attacker"] != "one round"], counted, 0.99, "Data: x."
+    )
     assert len(drawn.axes) == 2
-    steps = figures.factors(seen, rates[rates["defence"] != "raw"], "Data: x.")
+    steps = attack_figures.steps(seen, rates[rates["defence"] != "raw"], "Data: x.")
     assert [label.get_text() for label in steps.axes[0].get_xticklabels()] == ["none", "paper"]
-    direct = figures.straight(rates[rates["defence"] != "raw"].assign(states=8), (0.743, 0.145), 1 / 9, "Data: x.")
+    direct = attack_figures.straight(
+        rates[rates["defence"] != "raw"].assign(states=8), 1 / 9, "Data: x."
+    )
     assert len(direct.axes) == 1
 
 
@@ -360,7 +498,7 @@ def test_the_logarithm_of_gradients_averages_noise_away_where_states_agree():
     random = np.random.default_rng(0)
     truth = np.exp(random.normal(size=(4, 1, 50)))
     noisy = truth + random.normal(size=(4, 400, 50))
-    found = eeg_identity.log_gradient(noisy)[:, :50]
+    found = overheard.log_gradient(noisy)[:, :50]
     assert np.abs(found - np.log(truth[:, 0])).mean() < 0.1
 
 
@@ -369,12 +507,12 @@ def test_turning_wide_features_onto_their_axes_changes_no_probability():
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    from companion.attacks.identity import INVERSE_PENALTY
-
     random = np.random.default_rng(0)
     x, who = random.normal(size=(30, 200)), np.arange(30) % 3
-    plain = make_pipeline(StandardScaler(), LogisticRegression(C=INVERSE_PENALTY, max_iter=5000, tol=1e-8)).fit(x, who)
-    turned = eeg_identity.wide_regression().set_params(logisticregression__tol=1e-8).fit(x, who)
+    plain = make_pipeline(
+        StandardScaler(), LogisticRegression(C=identity.INVERSE_PENALTY, max_iter=5000, tol=1e-8)
+    ).fit(x, who)
+    turned = identity.wide_regression().set_params(logisticregression__tol=1e-8).fit(x, who)
     new = random.normal(size=(10, 200))
     np.testing.assert_allclose(turned.predict_proba(new), plain.predict_proba(new), atol=1e-5)
 

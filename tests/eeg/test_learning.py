@@ -1,6 +1,7 @@
 """Notebook 4's learning: nobody trains on the one who is tested, alignment looks at nobody else, results are pure."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -8,12 +9,8 @@ import pytest
 
 from companion.data import epochs
 from companion.data.store import DataError
-from companion.eeg import central as eeg_central
-from companion.eeg import claims as eeg_verdicts
-from companion.eeg import figures
-from companion.eeg import learning as eeg
-from companion.eeg import training as eeg_training
-from companion.eeg import trials as eeg_trials
+from companion.eeg import claims, figures, shards, tables, training, trials
+from companion.eeg.params import Params
 from companion.params import ParameterError
 
 SUBJECTS = [1, 2, 3, 4, 5, 6]
@@ -28,7 +25,19 @@ def person(number, trials=24, fs=64.0, seed=0, classes=2):
     x[np.arange(trials), 3 + 4 * y] *= 5
     session = (np.arange(trials) >= trials // 2).astype(np.int8)
     names = tuple("abcd"[:classes])
-    return epochs.Epochs(f"A{number:02d}", x, y, fs, epochs.CHANNELS, names, session, 0 * session, (8.0, 30.0), (0.0, 1.0), "1")
+    return epochs.Epochs(
+        f"A{number:02d}",
+        x,
+        y,
+        fs,
+        epochs.CHANNELS,
+        names,
+        session,
+        0 * session,
+        (8.0, 30.0),
+        (0.0, 1.0),
+        "1",
+    )
 
 
 def write(folder, people):
@@ -44,74 +53,82 @@ def folder(tmp_path_factory):
 
 
 def problem(folder, **changes):
-    params = eeg.Params(**(SMALL | {"data": folder} | changes))
-    params.check()
-    return params, eeg.load(params)
+    params = Params(**(SMALL | {"data": folder} | changes))
+    return params, trials.load(params)
 
 
 def shard(folder, variant="quantised", test=1, **changes):
     params, data = problem(folder, **changes)
-    return next(s for s in eeg.shards(params, data) if s["variant"] == variant and s["test"] == test)
+    return next(s for s in pieces(params, data) if s["variant"] == variant and s["test"] == test)
+
+
+def pieces(params, data):
+    return shards.trainings(params, data, params.tests, params.seeds)
+
+
+def trained(folder, variant="quantised", run=0, **changes):
+    """Return the last state of a training without subject 1."""
+    piece = shard(folder, variant, **changes)
+    here = training.fold(piece["params"], piece["data"], 1, run)
+    return training.train(here, training.start(here, here.number), variant).theta
 
 
 def test_shards_cover_every_fold_seed_and_variant_once(folder):
     params, data = problem(folder, seeds=2, folds=[2, 5])
-    covered = {(s["test"], s["run"], s["variant"]) for s in eeg.shards(params, data)}
-    assert len(eeg.shards(params, data)) == len(covered) == 8
-    assert eeg.shards(params, data)[0] in eeg.shards(*problem(folder)), "a fold does not depend on which others are computed"
+    covered = {(s["test"], s["run"], s["variant"]) for s in pieces(params, data)}
+    assert len(pieces(params, data)) == len(covered) == 8
+    assert pieces(params, data)[0] in pieces(*problem(folder)), (
+        "a fold does not depend on which others are computed"
+    )
 
 
 def test_a_shard_is_pure_and_its_twin_starts_from_the_same_state(folder):
-    first, again = (eeg_training.compute(**shard(folder)) for _ in range(2))
-    twin = eeg_training.compute(**shard(folder, "unquantised"))
+    first, again = (training.accuracies(**shard(folder)) for _ in range(2))
     assert all(np.array_equal(first[name], again[name]) for name in first)
-    assert first["t"].tolist() == [0, 3, 6] and first["accuracy"].shape == first["loss"].shape == (3, 5)
-    assert np.array_equal(first["loss"][0], twin["loss"][0]) and not np.array_equal(first["loss"], twin["loss"])
-    other = eeg_training.compute(**(shard(folder) | {"run": 1}))
-    assert not np.array_equal(first["loss"], other["loss"])
+    assert first["t"].tolist() == [0, 3, 6] and first["accuracy"].shape == (3, 5)
+    twin = training.accuracies(**shard(folder, "unquantised"))
+    assert np.array_equal(first["accuracy"][0], twin["accuracy"][0])
+    assert not np.array_equal(trained(folder), trained(folder, "unquantised"))
+    assert not np.array_equal(trained(folder), trained(folder, run=1))
 
 
 def test_agents_hold_all_training_subjects_disjointly_and_never_the_left_out_one(folder):
-    params, data = problem(folder)
-    trials = eeg_training.found(params, data.provenance.sha256)
+    piece = shard(folder, iterations=60, evaluate_every=60)
     for test in SUBJECTS:
-        history = eeg_training.oracle_of(params.model_copy(update={"iterations": 60}), trials, test, 0).history
-        held = [set(trials.subject[history[0, agent].ravel()]) for agent in range(5)]
-        assert sum(map(len, held)) == len(set().union(*held)) == 5 and set().union(*held) == set(SUBJECTS) - {test}
+        here = training.fold(piece["params"], piece["data"], test, 0)
+        rows = [here.oracle.history[0, agent].ravel() for agent in range(5)]
+        held = [set(here.trials.subject[own]) for own in rows]
+        assert sum(map(len, held)) == 5 and set().union(*held) == set(SUBJECTS) - {test}
 
 
-@pytest.mark.parametrize("align", ["subject", "session"])
-def test_nothing_of_the_left_out_subject_reaches_training(tmp_path, align):
+def test_nothing_of_the_left_out_subject_reaches_training(tmp_path):
     people = [person(number) for number in SUBJECTS]
-    before = eeg_training.compute(**shard(write(tmp_path / "a", people), align=align))
-    people[0] = replace(people[0], X=7 * person(1, seed=9).X, y=1 - people[0].y)
-    after = eeg_training.compute(**shard(write(tmp_path / "b", people), align=align))
-    assert np.array_equal(before["loss"], after["loss"]), "training is the same to the last bit"
-    assert not np.array_equal(before["accuracy"], after["accuracy"]), "the test is not"
+    changed = [replace(people[0], X=7 * person(1, seed=9).X, y=1 - people[0].y), *people[1:]]
+    before, after = (write(tmp_path / name, them) for name, them in (("a", people), ("b", changed)))
+    assert np.array_equal(trained(before), trained(after)), "training is the same to the last bit"
+    judged = [training.accuracies(**shard(folder))["accuracy"] for folder in (before, after)]
+    assert not np.array_equal(*judged), "the test is not"
 
 
-def aligned(tmp_path, name, people, align):
-    params, data = problem(write(tmp_path / name, people), align=align)
-    return eeg_training.found(params, data.provenance.sha256)
-
-
-def test_alignment_looks_at_no_other_subject_at_no_label_and_by_session_at_no_later_session(tmp_path):
+def test_alignment_looks_at_no_other_subject_and_at_no_label(tmp_path):
     people = [person(number) for number in SUBJECTS]
-    later = np.flatnonzero(people[1].session == 1)
-    x = people[1].X.copy()
-    x[later] *= np.linspace(1, 5, 22)[:, None].astype(np.float32)
-    changed = [people[0], replace(people[1], X=x), replace(people[2], y=1 - people[2].y), *people[3:]]
-    for align in ("subject", "session"):
-        before, after = (aligned(tmp_path, align + name, them, align) for name, them in (("a", people), ("b", changed)))
-        same = (before.x == after.x).all(axis=(1, 2))
-        assert same[before.subject != 2].all(), "another subject's signals and its own labels change nothing"
-        assert same[before.rows([2])][:12].all() == (align == "session")
+    x = people[1].X * np.linspace(1, 5, 22)[:, None].astype(np.float32)
+    changed = [
+        people[0],
+        replace(people[1], X=x),
+        replace(people[2], y=1 - people[2].y),
+        *people[3:],
+    ]
+    both = [problem(write(tmp_path / name, them)) for name, them in (("a", people), ("b", changed))]
+    before, after = (trials.found(params, data.provenance.sha256) for params, data in both)
+    same = (before.x == after.x).all(axis=(1, 2))
+    assert same[before.subject != 2].all() and not same[before.subject == 2].any()
 
 
 def test_aligned_subjects_have_the_identity_as_mean_covariance(folder):
     params, data = problem(folder)
-    trials = eeg_training.found(params, data.provenance.sha256)
-    x = trials.x[trials.rows([4])].astype(np.float64)
+    found = trials.found(params, data.provenance.sha256)
+    x = found.x[found.rows([4])].astype(np.float64)
     assert np.allclose((x @ x.transpose(0, 2, 1)).mean(0) / x.shape[2], np.eye(22), atol=1e-4)
 
 
@@ -120,105 +137,152 @@ def test_true_labels_are_learnt_and_permuted_ones_give_chance(tmp_path):
     people = [person(number) for number in SUBJECTS]
     draw = np.random.default_rng(5)
     permuted = [replace(one, y=draw.permutation(one.y)) for one in people]
-    faster = {"weight": 0.2, "convolution_scale": 0.3, "lam_0": 1.0}  # five agents with 24 trials each learn it in a second
+    faster = {
+        "weight": 0.2,
+        "convolution_scale": 0.3,
+        "lam_0": 1.0,
+    }  # five agents with 24 trials each learn it in a second
     settings = {"iterations": 40, "evaluate_every": 40, "variant": "unquantised", **faster}
     true, chance = (
-        eeg_training.compute(**shard(write(tmp_path / name, them), **settings))["accuracy"][-1].mean()
+        training.accuracies(**shard(write(tmp_path / name, them), **settings))["accuracy"][
+            -1
+        ].mean()
         for name, them in (("true", people), ("permuted", permuted))
     )
     assert true > 0.85 and abs(chance - 0.5) < 0.36
 
 
 def test_centralised_training_learns_and_does_not_see_the_left_out_subject(tmp_path, monkeypatch):
-    monkeypatch.setenv("LDP_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(training, "BATCH", 30)
+    monkeypatch.setattr(training, "RATE", 5e-3)
     people = [person(number) for number in SUBJECTS]
-    small = {"subjects": SUBJECTS, "seeds": 1, "folds": [2], "epochs": 20, "batch": 30, "rate": 5e-3}
-    params = eeg_central.CentralParams(data=write(tmp_path / "c", people), **small)
-    table = eeg.central(params, eeg.load(params))
-    assert table["epoch"].tolist() == list(range(21)) and table["accuracy"].iloc[-1] > 0.9
     flipped = [replace(one, y=1 - one.y) if one.subject == "A02" else one for one in people]
-    other = eeg_central.CentralParams(data=write(tmp_path / "d", flipped), **small)
-    assert np.allclose(eeg.central(other, eeg.load(other))["accuracy"], 1 - table["accuracy"])
+    found = []
+    for name, them in (("c", people), ("d", flipped)):
+        piece = shard(write(tmp_path / name, them), test=2)
+        found.append(training.centralised(piece["params"], piece["data"], 2, 0, epochs=20))
+    first, other = (result["accuracy"] for result in found)
+    assert found[0]["epoch"].tolist() == list(range(21)) and first[-1] > 0.9
+    assert np.allclose(other, 1 - first)
 
 
 def test_the_kept_subject_alone_says_when_to_stop():
     epochs_run = np.arange(12)
     validation = np.where((epochs_run >= 4) & (epochs_run <= 8), 0.6, 0.3)
-    table = pd.DataFrame({"subject": 1, "run": 0, "epoch": epochs_run, "validation": validation, "accuracy": epochs_run / 100})
-    assert eeg_central.stopped(table)["epoch"].tolist() == [6]
-    assert eeg_central.stopped(table.assign(accuracy=1 - table["accuracy"]))["epoch"].tolist() == [6]
-    assert eeg_central.following(9, [1, 5, 9]) == 1 and eeg_central.following(1, [1, 5, 9]) == 5
+    table = pd.DataFrame(
+        {
+            "subject": 1,
+            "run": 0,
+            "epoch": epochs_run,
+            "validation": validation,
+            "accuracy": epochs_run / 100,
+        }
+    )
+    assert tables.stopped(table)["epoch"].tolist() == [6]
+    assert tables.stopped(table.assign(accuracy=1 - table["accuracy"]))["epoch"].tolist() == [6]
+    assert training.following(9, [1, 5, 9]) == 1 and training.following(1, [1, 5, 9]) == 5
 
 
 def test_divergence_is_caught_named_counted_and_reported(folder):
-    piece = shard(folder, "unquantised", batch_norm="none", convolution_scale=1.0, lam_0=1e12, d_0=1e12)
-    result = eeg_training.compute(**piece)
-    assert 0 <= result["diverged"] < 6 and np.isnan(result["accuracy"][-1]).all() and np.isfinite(result["accuracy"][0]).all()
-    table = eeg.table(piece, result)
-    assert eeg.diverged(table).to_dict("records") == [
+    piece = shard(
+        folder, "unquantised", batch_norm="none", convolution_scale=1.0, lam_0=1e12, d_0=1e12
+    )
+    result = training.accuracies(**piece)
+    assert (
+        0 <= result["diverged"] < 6
+        and np.isnan(result["accuracy"][-1]).all()
+        and np.isfinite(result["accuracy"][0]).all()
+    )
+    table = shards.learnt(piece, result)
+    assert tables.diverged(table).to_dict("records") == [
         {"variant": "unquantised", "subject": 1, "run": 0, "iteration": int(result["diverged"])}
     ]
-    last = eeg.summary(table, classes=2).iloc[-1]
-    assert last["mean"] == 0.5 and last["diverged"] == 1, "a network that has diverged decides nothing"
+    last = tables.summary(table, classes=2).iloc[-1]
+    assert last["mean"] == 0.5 and last["diverged"] == 1, (
+        "a network that has diverged decides nothing"
+    )
 
 
 def test_a_state_too_large_to_be_quantised_has_diverged(folder):
-    result = eeg_training.compute(**shard(folder, batch_norm="none", convolution_scale=1.0, lam_0=1e9, d_0=1e-9, d_0_slope=0.0))
+    result = training.accuracies(
+        **shard(
+            folder, batch_norm="none", convolution_scale=1.0, lam_0=1e9, d_0=1e-9, d_0_slope=0.0
+        )
+    )
     assert 0 <= result["diverged"] < 6 and np.isnan(result["accuracy"][-1]).all()
 
 
 @pytest.mark.parametrize("batch_norm", ["fixed", "none"])
 def test_other_treatments_of_normalisation_run(folder, batch_norm):
-    result = eeg_training.compute(**shard(folder, batch_norm=batch_norm, convolution_scale=1.0))
-    assert np.isfinite(result["loss"]).all() and result["diverged"] == -1
+    result = training.accuracies(**shard(folder, batch_norm=batch_norm, convolution_scale=1.0))
+    assert np.isfinite(result["accuracy"]).all() and result["diverged"] == -1
 
 
 def made_up():
     """Return final accuracies of three subjects, two seeds and two agents, with differences 0.1, 0.2 and 0.3."""
     rows = [
-        (variant, 4, subject, run, agent, 0.5 + 0.1 * subject * (variant == "quantised") + 0.02 * run + 0.01 * agent)
-        for variant in eeg.VARIANTS
+        (
+            variant,
+            4,
+            subject,
+            run,
+            agent,
+            0.5 + 0.1 * subject * (variant == "quantised") + 0.02 * run + 0.01 * agent,
+        )
+        for variant in shards.VARIANTS
         for subject in (1, 2, 3)
         for run in (0, 1)
         for agent in range(2)
     ]
-    return pd.DataFrame(rows, columns=["variant", "t", "subject", "run", "agent", "accuracy"]).assign(loss=1.0, diverged=-1)
+    return pd.DataFrame(
+        rows, columns=["variant", "t", "subject", "run", "agent", "accuracy"]
+    ).assign(diverged=-1)
 
 
 def test_summary_by_hand():
-    shown = eeg.summary(made_up(), 4).set_index("variant").loc["quantised"]
+    shown = tables.summary(made_up(), 4).set_index("variant").loc["quantised"]
     assert shown["mean"] == pytest.approx(0.715) and shown["over_subjects"] == pytest.approx(0.1)
-    assert shown["over_agents"] == pytest.approx(0.01 / 2**0.5) and shown["over_seeds"] == pytest.approx(0.02 / 2**0.5)
+    assert shown["over_agents"] == pytest.approx(0.01 / 2**0.5) and shown[
+        "over_seeds"
+    ] == pytest.approx(0.02 / 2**0.5)
     assert (shown["subjects"], shown["seeds"], shown["diverged"]) == (3, 2, 0)
 
 
 def test_the_paired_test_by_hand():
-    found = eeg.paired_difference(made_up(), 4)
+    found = tables.difference(made_up(), 4)
     half = 4.302653 * 0.1 / 3**0.5  # Student's t with two degrees of freedom
-    assert found["mean"] == pytest.approx(0.2) and found["high"] - found["mean"] == pytest.approx(half, rel=1e-6)
+    assert found["mean"] == pytest.approx(0.2) and found["high"] - found["mean"] == pytest.approx(
+        half, rel=1e-6
+    )
     assert found["p"] == pytest.approx(2 / 8), "of eight patterns of signs, two are as extreme"
-    assert np.isnan(eeg.paired_difference(made_up().query("subject == 1"), 4)["low"])
+    assert np.isnan(tables.difference(made_up().query("subject == 1"), 4)["low"])
 
 
 def test_the_table_per_subject_has_a_row_each_and_the_mean():
-    central = pd.DataFrame({"subject": [1, 2, 3], "run": 0, "epoch": 5, "accuracy": [0.6, 0.7, 0.8], "validation": 0.5})
-    shown = eeg.per_subject(made_up(), 4, central)
+    central = pd.DataFrame(
+        {"subject": [1, 2, 3], "run": 0, "epoch": 5, "accuracy": [0.6, 0.7, 0.8], "validation": 0.5}
+    )
+    shown = tables.per_subject(made_up(), 4, central)
     assert shown.index.tolist() == [1, 2, 3, "mean"]
-    assert shown.loc["mean", "difference"] == pytest.approx(0.2) and shown.loc["mean", "centralised"] == pytest.approx(0.7)
+    assert shown.loc["mean", "difference"] == pytest.approx(0.2) and shown.loc[
+        "mean", "centralised"
+    ] == pytest.approx(0.7)
 
 
 def test_ablations_keep_the_ratio_that_decides_privacy():
-    base = eeg.Params()
-    for label, params in eeg.ablations(base).items():
+    base = Params(ablation_folds=(1,))
+    for label, params in base.ablations().items():
         assert params.d_0 / params.lam_0 == pytest.approx(base.d_0 / base.lam_0), label
         assert params.d_0_slope / params.lam_0 == pytest.approx(base.d_0_slope / base.lam_0), label
         params.check()
 
 
 def test_the_defaults_are_the_papers_schedules():
-    schedules = eeg.Params().algorithm().schedules
+    schedules = Params().algorithm().schedules
     assert schedules.d_0 == pytest.approx([0.52, 0.54, 0.56, 0.58, 0.6]) and schedules.lam(0) == 0.2
-    assert schedules.varsigma == pytest.approx([0.51, 0.52, 0.53, 0.54, 0.55]) and schedules.nu == 0.61
+    assert (
+        schedules.varsigma == pytest.approx([0.51, 0.52, 0.53, 0.54, 0.55]) and schedules.nu == 0.61
+    )
 
 
 def test_resampling_keeps_what_it_can_hold_and_refuses_what_not():
@@ -226,21 +290,29 @@ def test_resampling_keeps_what_it_can_hold_and_refuses_what_not():
     tone = np.sin(2 * np.pi * 12 * time) * np.ones((12, 22, 1))
     draw = np.random.default_rng(0).normal(size=tone.shape) * 1e-3
     y = np.arange(12) % 2
-    one = epochs.Epochs("A01", tone + draw, y, 250.0, epochs.CHANNELS, ("a", "b"), 0 * y, 0 * y, (8.0, 30.0))
-    half = eeg_trials.resampled(one, 125.0)
+    one = epochs.Epochs(
+        "A01", tone + draw, y, 250.0, epochs.CHANNELS, ("a", "b"), 0 * y, 0 * y, (8.0, 30.0)
+    )
+    half = trials.resampled(one, 125.0)
     expected = np.sin(2 * np.pi * 12 * np.arange(250) / 125)
-    assert half.fs == 125 and half.X.shape[2] == 250 and np.abs(half.X[0, 0, 20:-20] - expected[20:-20]).max() < 0.02
-    assert eeg_trials.resampled(one, 500.0) is one, "never more samples than there are"
+    assert (
+        half.fs == 125
+        and half.X.shape[2] == 250
+        and np.abs(half.X[0, 0, 20:-20] - expected[20:-20]).max() < 0.02
+    )
+    assert trials.resampled(one, 500.0) is one, "never more samples than there are"
     with pytest.raises(DataError, match="reaches 30 Hz, which fs = 50 Hz cannot hold"):
-        eeg_trials.resampled(one, 50.0)
+        trials.resampled(one, 50.0)
 
 
 def test_a_window_shortens_all_trials_and_the_caption_says_so(folder):
     params, data = problem(folder, window=[0.25, 0.75])
     assert {subject.X.shape[2] for subject in data.subjects} == {32}
     assert data.provenance.caption().endswith(", 0.25 to 0.75 s after the cue.")
-    assert eeg_training.found(params, data.provenance.sha256).x.shape[2] == 32
-    assert problem(folder, window=[0.0, 1.0])[1].provenance == problem(folder)[1].provenance, "all of it is no part"
+    assert trials.found(params, data.provenance.sha256).x.shape[2] == 32
+    assert problem(folder, window=[0.0, 1.0])[1].provenance == problem(folder)[1].provenance, (
+        "all of it is no part"
+    )
 
 
 def broken(**change):
@@ -251,17 +323,26 @@ def broken(**change):
 @pytest.mark.parametrize(
     ("people", "words"),
     [
-        ([person(number) for number in SUBJECTS[:-1]], "has no file for subject 6, it must be one file"),
+        (
+            [person(number) for number in SUBJECTS[:-1]],
+            "has no file for subject 6, it must be one file",
+        ),
         (broken(ch_names=("Oz", *epochs.CHANNELS[1:])), "has no channel Fz; its channels are Oz"),
         (broken(fs=70.0), "A02: has fs = 64.0, but A01 has 70.0"),
-        ([person(1, trials=8), *map(person, SUBJECTS[1:])], "A01: subject 1 has 8 trials, a fold needs at least 10"),
-        (broken(y=np.zeros(24, dtype=int)), "subject 1 has trials of one class alone .a.: nothing to tell apart"),
+        (
+            [person(1, trials=8), *map(person, SUBJECTS[1:])],
+            "A01: subject 1 has 8 trials, a fold needs at least 10",
+        ),
+        (
+            broken(y=np.zeros(24, dtype=int)),
+            "subject 1 has trials of one class alone .a.: nothing to tell apart",
+        ),
     ],
 )
 def test_data_that_cannot_be_used_are_refused_in_one_line(tmp_path, people, words):
     with pytest.raises(DataError, match=words) as caught:
         params, data = problem(write(tmp_path / "broken", people))
-        eeg_training.found(params, data.provenance.sha256)
+        trials.found(params, data.provenance.sha256)
     assert "\n" not in str(caught.value)
 
 
@@ -283,41 +364,66 @@ def test_parameters_that_contradict_are_refused_in_one_sentence(folder, change, 
 
 
 def test_an_unknown_source_and_other_data_than_meant_are_refused(folder):
-    with pytest.raises(DataError, match=r"is neither a known data set .bnci2014_001, physionet, synthetic. nor a folder"):
-        eeg.load(eeg.Params(data="bnci2014_002"))
+    with pytest.raises(
+        DataError,
+        match=r"is neither a known data set .bnci2014_001, physionet, synthetic. nor a folder",
+    ):
+        trials.load(Params(data="bnci2014_002"))
     with pytest.raises(ValueError, match="the recordings here have SHA-256"):
-        eeg_training.compute(**(shard(folder) | {"data": "0" * 64}))
+        training.accuracies(**(shard(folder) | {"data": "0" * 64}))
+
+
+def judged(people, difference, settings=None):
+    learnt = tables.Learnt(pd.DataFrame(), people, difference, pd.DataFrame(), 4)
+    return claims.learning(learnt, settings, 0.05, "made up")
 
 
 def test_verdicts_follow_the_numbers():
-    people = pd.DataFrame({"quantised": [0.4] * 7, "unquantised": [0.41] * 7}, index=[*range(1, 7), "mean"])
+    people = pd.DataFrame(
+        {"quantised": [0.4] * 7, "unquantised": [0.41] * 7}, index=[*range(1, 7), "mean"]
+    )
     rows = [("network weight 0.2", "quantised", 0.26), ("network weight 0.2", "unquantised", 0.4)]
     settings = pd.DataFrame(rows, columns=["setting", "variant", "accuracy"])
 
     def close(low, high, folds=6, ablation=settings):
         difference = {"mean": (low + high) / 2, "low": low, "high": high, "p": 0.5, "folds": folds}
-        return eeg_verdicts.verdicts(difference, people, 4, ablation, 0.05, "made up")[0]
+        return judged(people, difference, ablation)[0]
 
-    assert close(-0.01, 0.03).verdict == "holds if" and "network weight 0.2" in close(-0.01, 0.03).condition
+    assert (
+        close(-0.01, 0.03).verdict == "holds if"
+        and "network weight 0.2" in close(-0.01, 0.03).condition
+    )
     assert close(-0.01, 0.03, ablation=None).sentence == "holds"
     assert close(-0.12, -0.05).verdict == "does not hold"
-    assert close(-0.02, 0.01).verdict == close(np.nan, np.nan, folds=1).verdict == "cannot be checked"
+    assert (
+        close(-0.02, 0.01).verdict == close(np.nan, np.nan, folds=1).verdict == "cannot be checked"
+    )
     difference = {"mean": 0.0, "low": -0.01, "high": 0.01, "p": 1.0, "folds": 6}
     chance = people.assign(quantised=0.2)
     one = people.drop(index=[2, 3, 4, 5, 6])
-    for table, verdict in ((people, "holds if"), (chance, "does not hold"), (one, "cannot be checked")):
-        assert eeg_verdicts.verdicts(difference, table, 4, None, 0.05, "made up")[1].verdict == verdict
+    for table, verdict in (
+        (people, "holds if"),
+        (chance, "does not hold"),
+        (one, "cannot be checked"),
+    ):
+        assert judged(table, difference)[1].verdict == verdict
 
 
 def test_figures_are_drawn_with_and_without_divergence():
-    table, central = made_up(), pd.DataFrame({"subject": [1, 2, 3], "run": 0, "epoch": 5, "accuracy": 0.6, "validation": 0.5})
+    table, central = (
+        made_up(),
+        pd.DataFrame(
+            {"subject": [1, 2, 3], "run": 0, "epoch": 5, "accuracy": 0.6, "validation": 0.5}
+        ),
+    )
+    data = SimpleNamespace(classes=range(4))
     for lost in (table, table.assign(diverged=2, accuracy=np.nan)):
-        drawn = figures.fig6(
-            eeg.summary(lost, 4), eeg.per_subject(lost, 4, central), eeg.paired_difference(lost, 4), eeg.diverged(lost), 4, "-"
-        )
+        drawn = figures.fig6(tables.learnt(lost, data, central), "-")
         labels = [text.get_text() for text in drawn.legends[0].get_texts()]
         assert any("diverged here" in label for label in labels) == (lost is not table)
-        assert "centralised, Adam" in labels and "quantised: mean of 3 folds × 2 seeds × 5 agents" in labels
-    settings = pd.DataFrame({"setting": ["a", "a"], "variant": ["quantised", "unquantised"], "accuracy": [0.3, 0.4]})
-    drawn = figures.ablation(settings.assign(standard_error=[np.nan, 0.1], diverged=[1, 0]), 4, "-")
+        assert "quantised: mean of 3 folds × 2 seeds × 5 agents" in labels
+        assert "centralised, Adam" in labels
+    settings = pd.DataFrame({"setting": ["a", "a"], "variant": ["quantised", "unquantised"]})
+    settings = settings.assign(accuracy=[0.3, 0.4], standard_error=[np.nan, 0.1], diverged=[1, 0])
+    drawn = figures.left_open(settings, 4, "-")
     assert any("diverged" in text.get_text() for text in drawn.legends[0].get_texts())

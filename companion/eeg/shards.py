@@ -1,0 +1,313 @@
+"""Notebook 4: which trainings, attacks and guesses are computed, and their results as tables.
+
+What one of them does is in `training` and `overheard`; a change here makes none of them stale.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from companion import runs
+from companion.attacks import signals
+from companion.data.eeg import Recordings
+from companion.eeg import overheard, training
+from companion.eeg.overheard import ATTACKERS, CLEAR
+from companion.eeg.params import DEFENCES, Attack, Attacking, Params, Training
+from companion.eeg.trials import scene
+from companion.intervals import wilson
+from companion.params import ParameterError
+
+VARIANTS: tuple[training.Variant, ...] = ("quantised", "unquantised")
+SHOWN = ("D-PSGD", "quantised")  # whose attacks are shown by number of states
+TRIALS_PER_SHARD = 18
+WAY = ["aligned", "defence", "factor", "attacker", "states"]
+
+
+class Attacks(NamedTuple):
+    """One row per attacked trial and setting, and its reconstruction [rows, channels, samples]."""
+
+    table: pd.DataFrame
+    x: np.ndarray
+
+
+def accuracies(params: Params, data: Recordings) -> pd.DataFrame:
+    """Return variant, subject, run, t, agent, accuracy, diverged of all folds."""
+    folds = f"{len(params.tests)} folds x {params.seeds} seeds x {len(VARIANTS)} variants"
+    pieces = trainings(params, data, params.tests, params.seeds)
+    return _learnt(pieces, runs.run(training.accuracies, pieces, description=folds))
+
+
+def trainings(
+    params: Training, data: Recordings, tests: Iterable[int], seeds: int = 1
+) -> list[dict]:
+    """Return the arguments of `training.accuracies`: a left-out subject, a seed, a variant each."""
+    common = _common(params.into(Training), data)
+    return [
+        {**common, "test": test, "run": run, "variant": variant}
+        for run in range(seeds)
+        for test in tests
+        for variant in VARIANTS
+    ]
+
+
+def _common(params: Training | Attack, data: Recordings) -> dict:
+    return {"params": params.model_dump(mode="json"), "data": data.provenance.sha256}
+
+
+def _learnt(pieces: list[dict], results: list) -> pd.DataFrame:
+    """Return the results of trainings as rows, one a time and agent."""
+    tables = [learnt(piece, result) for piece, result in zip(pieces, results, strict=True)]
+    return pd.concat(tables, ignore_index=True)
+
+
+def learnt(piece: Mapping, result: Mapping[str, np.ndarray]) -> pd.DataFrame:
+    """Return one training as rows t, agent, accuracy, diverged, beside variant, subject and run."""
+    times, agents = result["accuracy"].shape
+    named = {"variant": piece["variant"], "subject": piece["test"], "run": piece["run"]}
+    values = {"t": np.repeat(result["t"], agents), "agent": np.tile(np.arange(agents), times)}
+    values |= {"accuracy": result["accuracy"].ravel(), "diverged": int(result["diverged"])}
+    return pd.DataFrame(values | named)
+
+
+def centralised(params: Params, data: Recordings) -> pd.DataFrame | None:
+    """Return subject, run, epoch, accuracy, validation of EEGNet trained on one computer."""
+    if not params.central_epochs:
+        return None
+    common = _common(params.into(Training), data) | {"epochs": params.central_epochs}
+    pairs = [(test, run) for run in range(params.seeds) for test in params.tests]
+    pieces = [{**common, "test": test, "run": run} for test, run in pairs]
+    words = f"{len(params.tests)} folds, centralised"
+    results = runs.run(training.centralised, pieces, description=words)
+    rows = zip(pairs, results, strict=True)
+    return pd.concat(
+        [pd.DataFrame(result).assign(subject=test, run=run) for (test, run), result in rows],
+        ignore_index=True,
+    )
+
+
+def ablation(params: Params, data: Recordings) -> pd.DataFrame | None:
+    """Return what `accuracies` does for every setting of what the paper leaves open."""
+    settings = params.ablations()
+    if not settings:
+        return None
+    named = [
+        (label, piece)
+        for label, setting in settings.items()
+        for piece in trainings(setting, data, params.ablation_folds)
+    ]
+    pieces = [piece for _, piece in named]
+    results = runs.run(training.accuracies, pieces, description=f"{len(settings)} settings")
+    tables = [
+        learnt(piece, result).assign(setting=label)
+        for (label, piece), result in zip(named, results, strict=True)
+    ]
+    return pd.concat(tables, ignore_index=True)
+
+
+def spent(params: Params, data: Recordings) -> pd.DataFrame:
+    """Return agent, k, iterations, paper, sum, product, exact and its 99 % interval at the end."""
+    iterations, arrivals = params.budget_iterations, list(params.budget_arrivals)
+    common = _common(params.lasting(iterations), data)
+    common |= {"test": params.tests[0], "arrivals": arrivals}
+    pieces = [{**common, "agent": agent} for agent in range(params.budget_agents)]
+    results = runs.run(training.spent, pieces, description="the accountant's count")
+    tables = []
+    for agent, result in enumerate(results):
+        named = {"agent": agent, "k": arrivals, "iterations": iterations}
+        lower, exact, upper = result["exact"].T
+        sums = {name: result[name] for name in ("paper", "sum", "product")}
+        tables.append(pd.DataFrame(named | sums | {"lower": lower, "exact": exact, "upper": upper}))
+    return pd.concat(tables, ignore_index=True)
+
+
+def members(params: Params, data: Recordings) -> pd.DataFrame:
+    """Return how often the model names the person who did not take part, by variant.
+
+    One model per left-out subject. The attacker compares everybody's loss with that person's mean
+    loss under the other models, and names the one whose loss stands out most.
+    """
+    common = _common(params.lasting(params.member_iterations), data)
+    named = [(variant, test) for variant in VARIANTS[::-1] for test in params.subjects]
+    pieces = [{**common, "test": test, "variant": variant} for variant, test in named]
+    results = runs.run(training.losses, pieces, description="who took part")
+    rows = []
+    for variant in VARIANTS[::-1]:
+        own = zip(named, results, strict=True)
+        loss = np.array([result["loss"] for (name, _), result in own if name == variant])
+        others = (loss.sum(axis=0) - loss) / (len(loss) - 1)
+        guessed = (loss - others).argmax(axis=1)
+        rows.append({"variant": variant, **rate(np.arange(len(loss)), guessed)})
+    return pd.DataFrame(rows)
+
+
+def rate(who: np.ndarray, guessed: np.ndarray) -> dict[str, float]:
+    """Return hits, trials and rate of guesses, with its 95 % Wilson interval (low, high)."""
+    hits, trials = int(np.sum(np.asarray(who) == np.asarray(guessed))), len(who)
+    low, high = wilson(hits, trials)
+    return {"hits": hits, "trials": trials, "rate": hits / trials, "low": low, "high": high}
+
+
+def by_states(params: Attacking, data: Recordings) -> Attacks:
+    """Return attacks by the number of states: rounds for every defence, models for two (SHOWN).
+
+    Of the other defences only the rounds that the second attacker has heard are looked at, to find
+    out how many help (`helpful_rounds`).
+    """
+    check_trials(params)
+    ways = [
+        (False, defence, 1.0, attacker, states)
+        for attacker, defences in zip(ATTACKERS[1:], (DEFENCES, SHOWN), strict=True)
+        for defence in defences
+        for states in params.calibration_states
+        if defence in SHOWN or states <= params.attack_rounds
+    ]
+    return _attacked(params, data, ways, params.calibration_trials, "attacks by number of states")
+
+
+def helpful_rounds(params: Attacking, seen: pd.DataFrame) -> dict[str, int]:
+    """Return after how many rounds of one run, at most `attack_rounds`, trials come back best.
+
+    `seen` is the table of `by_states`. Its trials are among those attacked, so the choice favours
+    the attacker.
+    """
+    heard = (seen["attacker"] == "one run") & (seen["states"] <= params.attack_rounds)
+    means = seen[heard].groupby(["defence", "states"])["correlation"].mean()
+    return {defence: int(means[defence].idxmax()) for defence in DEFENCES}
+
+
+def attacks(params: Attacking, data: Recordings, seen: Attacks) -> Attacks:
+    """Return every attack on every trial, given those by number of states."""
+    rounds = helpful_rounds(params, seen.table)
+    ways = [
+        (aligned, defence, factor, attacker, states)
+        for aligned in params.attack_aligned
+        for defence, factor in params.settings(aligned)
+        for attacker, states in zip(
+            ATTACKERS, (1, rounds[defence], params.attack_models), strict=True
+        )
+    ]
+    return _attacked(params, data, ways, params.attack_trials, "attacks on EEG")
+
+
+def check_trials(params: Attacking) -> None:
+    """Raise when somebody has fewer trials to attack than are asked for."""
+    trials = scene(params, params.attack_aligned[0])
+    there = len(trials.x) // len(params.subjects)
+    for name in ("attack_trials", "calibration_trials"):
+        if (wanted := getattr(params, name)) > there:
+            rule = f"must not exceed {there}, the trials of a subject that can be attacked"
+            raise ParameterError(f"{name} = {wanted} {rule}")
+
+
+def _attacked(params: Attacking, data: Recordings, ways: list, trials: int, words: str) -> Attacks:
+    """Return the attacks on so many trials of everybody, in each of some ways."""
+    common, cuts = _common(params.into(Attack), data), blocks(params, trials)
+    named = [(dict(zip(WAY, way, strict=True)), block) for way in ways for block in cuts]
+    pieces = [common | _told_once(way) | block for way, block in named]
+    results = runs.run(overheard.rebuilt, pieces, description=words)
+    rows = zip(named, results, strict=True)
+    tables = [_scored(params, way, block, result) for (way, block), result in rows]
+    x = np.concatenate([result["x"] for result in results])
+    return Attacks(pd.concat(tables, ignore_index=True), x)
+
+
+def _told_once(way: dict) -> dict:
+    """Return the attack that is computed: what tells the same is overheard once.
+
+    Of one state all attackers hear the same. Of t = 0 alone, whatever is sent in the clear tells
+    the same gradient.
+    """
+    if way["states"] == 1:
+        way = way | {"attacker": ATTACKERS[0]}
+    return way | {"defence": CLEAR[0]} if _is_clear_at_once(way) else way
+
+
+def _is_clear_at_once(way: Mapping) -> bool:
+    return way["defence"] in CLEAR and way["attacker"] != "one run"
+
+
+def blocks(params: Attacking, per_subject: int) -> list[dict]:
+    """Return blocks of trials (first, count), those of the calibration by themselves.
+
+    These are attacked for both, and so once.
+    """
+    everything = len(params.subjects) * per_subject
+    calibrated = min(len(params.subjects) * params.calibration_trials, everything)
+    cuts = sorted({*_even(0, calibrated), *_even(calibrated, everything)})
+    return [{"first": first, "count": last - first} for first, last in pairwise(cuts)]
+
+
+def _even(first: int, last: int) -> list[int]:
+    """Return where to cut trials first ... last - 1 into blocks of one size, the ends included."""
+    ends = 1 + -(-(last - first) // TRIALS_PER_SHARD)
+    return np.linspace(first, last, ends).round().astype(int).tolist()
+
+
+def _scored(params: Attacking, way: dict, block: dict, result: Mapping) -> pd.DataFrame:
+    trials = scene(params, way["aligned"])
+    rows = np.arange(block["first"], block["first"] + block["count"])
+    x = result["x"].astype(np.float64)
+    scores = signals.scores(x, trials.x[rows], trials.fs, params.band)
+    named = way | {"trial": rows, "subject": trials.who[rows]}
+    search = {name: result[name] for name in ("value", "steps", "diverged")}
+    told = {"label": result["guessed"] == trials.y[rows]}
+    told |= {"noise": result["error"] / result["gradient"]}
+    return pd.DataFrame(named | told | scores._asdict() | search)
+
+
+def rates(params: Attacking, data: Recordings, attacked: Attacks) -> pd.DataFrame:
+    """Return how often people are named, by classifier and attack, with 95 % Wilson intervals.
+
+    The rows with defence "raw" are the attacked trials themselves, all of them.
+    """
+    named = [(a, kind) for a in params.attack_aligned for kind in params.identity_classifiers]
+    common = _common(params.into(Attack), data)
+    pieces = [{**common, "aligned": aligned, "kind": kind} for aligned, kind in named]
+    own = {aligned: attacked.table["aligned"] == aligned for aligned in params.attack_aligned}
+    given = [{"rebuilt": attacked.x[own[aligned]]} for aligned, _ in named]
+    results = runs.run(overheard.named_by_looks, pieces, description="who was it", given=given)
+    rows = []
+    for (aligned, kind), result in zip(named, results, strict=True):
+        first = {"classifier": kind, "aligned": aligned}
+        who = scene(params, aligned).who
+        raw = {"defence": "raw", "factor": 1.0, "attacker": "none"}
+        rows.append(first | raw | rate(who, result["raw"]))
+        table = attacked.table[own[aligned]].assign(guessed=result["rebuilt"])
+        for way, part in table.groupby(WAY[1:4], sort=False):
+            found = rate(part["subject"].to_numpy(), part["guessed"].to_numpy())
+            rows.append(first | dict(zip(WAY[1:4], way, strict=True)) | found)
+    return pd.DataFrame(rows)
+
+
+def straight(params: Attacking, data: Recordings) -> pd.DataFrame:
+    """Return how often people are named by estimates of gradients alone, by way and alignment."""
+    judged = params.identity_trials * len(params.subjects)
+    common = _common(params.into(Attack), data) | {"own": params.identity_known, "judged": judged}
+    ways = [
+        {"aligned": aligned, "defence": defence, "attacker": attacker, "states": states}
+        for aligned in params.attack_aligned
+        for defence in DEFENCES
+        for attacker, states in _observed(params)
+    ]
+    pieces = [common | _told_once(way) for way in ways]
+    words = "who was it, from gradients alone"
+    results = runs.run(overheard.named_by_gradients, pieces, description=words)
+    who = {aligned: scene(params, aligned).who[:judged] for aligned in params.attack_aligned}
+    return pd.DataFrame(
+        [
+            {"factor": 1.0, **way, **rate(who[way["aligned"]], result["guessed"])}
+            for way, result in zip(ways, results, strict=True)
+        ]
+    )
+
+
+def _observed(params: Attacking) -> list[tuple[str, int]]:
+    """Return (attacker, states): one state is "one round"; more are rounds of one run, or models."""
+    several = [states for states in params.identity_states if states > 1]
+    first = [(ATTACKERS[0], 1)] if 1 in params.identity_states else []
+    return first + [(attacker, states) for attacker in ATTACKERS[1:] for states in several]
