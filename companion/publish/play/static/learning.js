@@ -44,7 +44,7 @@ function agents(run, until, kind) {
 function map(until) {
   const [x, y] = found.middle.map((place, k) => (k ? up(place) : across(place)));
   const distance = digits(found.rounded.error[until]);
-  const label = `A map: after ${until} iterations the rounded agents are ${distance} from the middle`;
+  const label = `A map: after ${until} iterations rounded agents are ${distance} from the middle`;
   return picture(
     size,
     size,
