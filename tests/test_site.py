@@ -73,3 +73,11 @@ def test_dead_links_are_found(tmp_path, link):
     (tmp_path / "b.html").write_text('<p id="here"><a href="#here">x</a> <a href="https://x.y">x</a>')
     (tmp_path / "a.html").write_text(f'<a href="b.html#here">x</a> <a href="{link}">x</a>')
     assert site.dead_links(tmp_path) == [f"a.html: {link}"]
+
+
+def test_the_pages_of_play_are_in_it_or_one_sentence_says_why(built):
+    folder, _ = built
+    text = (folder / "play" / "index.html").read_text(encoding="utf-8")
+    there = (folder / "play" / "pyodide" / "pyodide.js").exists()
+    assert there == ("quantizer.html" in text) != ("were not built" in text)
+    assert 'href="play/index.html"' in (folder / "index.html").read_text(encoding="utf-8")

@@ -14,16 +14,19 @@ import pkgutil
 import posixpath
 import re
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path, PurePosixPath
 from types import ModuleType
 
 import ldp_core
+from companion.publish.play import build as play
 from companion.publish.report import gather, markup, notebooks, page
 
 REPORT, DOCUMENTS, API = "figures/report.html", "docs/index.md", "ldp_core/index.html"
-MENU = {REPORT: "Report", DOCUMENTS: "Documents", API: "ldp_core"}
+PLAY = "play/index.html"  # made apart: it needs npm, once
+MENU = {REPORT: "Report", DOCUMENTS: "Documents", API: "ldp_core", PLAY: "Play"}
 WRITTEN = ("*.md", "docs/**/*.md", "data/*.md")
 
 
@@ -37,6 +40,8 @@ def build(root: Path, folder: Path) -> list[str]:
         place.parent.mkdir(parents=True, exist_ok=True)
         leads = partial(_lead, source=source, places=places, root=root, folder=folder)
         place.write_text(markup.relink(text, leads), encoding="utf-8")
+    if missing := play.build_or_say(root, (folder / PLAY).parent):
+        print(f"site: the pages of `make play` are not in it: {missing}", file=sys.stderr)
     return dead_links(folder)
 
 
