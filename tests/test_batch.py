@@ -173,7 +173,7 @@ def test_shards_are_counted_bars_left_out_and_times_are_cold(house, capsys, monk
     assert [(record["shards"], record["reused"]) for record in records] == [(7, 3), (7, 7)]
     said = capsys.readouterr().out
     assert "from before: nothing" in said and "from before: 4 finished shards" in said
-    assert "7 of 7 shards were finished before; from nothing it takes about" in said
+    assert "7 of 7 shards came from the store; from nothing at most about" in said
     assert all(record["cold"] >= record["seconds"] for record in records)
     outputs = [
         cell.outputs

@@ -203,7 +203,7 @@ def test_report_shows_every_claim_figure_count_and_gap(house):
         shown.text.count(": not here.") == 6
         and "Not run yet: <code>make figures NB=03" in shown.text
     )
-    assert "13 min" in shown.text and "12, 5 of them computed earlier" in shown.text
+    assert "25 min" in shown.text and "12, 5 of them computed earlier" in shown.text
     assert "How fast?" in shown.text and "ab" * 32 in shown.text
     assert '<td data-name="chosen">zero</td>' in shown.text
     text = (house / "figures" / "report.md").read_text(encoding="utf-8")
@@ -482,6 +482,16 @@ def test_promises_are_shown_with_their_unit_where_there_are_any(house):
     opening, rest = answer.added(found)
     assert opening == "A promise that holds" and "one image of one agent" in rest
     assert "95.9% on MNIST" in rest and "0.25" not in rest
+
+
+def test_the_cost_of_the_results_is_said_where_it_is_known(house):
+    found = gather.gather(house / "figures", house)
+    known = {"cold": 3600.0, "memory": 1.5, "cores": 2, "profile": "paper"}
+    notebooks = [replace(notebook, run=known) for notebook in found.notebooks]
+    said = markdown.cost(replace(found, notebooks=notebooks))
+    hours = page.duration(3600.0 * len(notebooks))
+    assert said == f"The committed results (`paper`) took {hours} on 2 cores, 1.5 GB."
+    assert markdown.cost(replace(found, notebooks=[replace(notebooks[0], run={})])) == ""
 
 
 def test_a_formula_is_not_broken_between_lines():

@@ -53,7 +53,7 @@ class Outcome:
 
     notebook: str
     seconds: float = 0.0
-    cold: float = 0.0  # what it would have taken with nothing computed before
+    cold: float = 0.0  # with nothing computed before; what experiments share counts for each
     memory: float = 0.0  # gigabytes
     figures: list[str] = field(default_factory=list)
     data: list[str] = field(default_factory=list)
@@ -273,8 +273,8 @@ def _taken(outcome: Outcome) -> str:
     """Return what a notebook took, and what of it had been computed before, in words."""
     if not outcome.reused:
         return f"{progress.clock(outcome.seconds)}, {outcome.shards} shards, all computed now"
-    before = f"{outcome.reused} of {outcome.shards} shards were finished before"
-    cold = f"from nothing it takes about {progress.clock(outcome.cold)}"
+    before = f"{outcome.reused} of {outcome.shards} shards came from the store"
+    cold = f"from nothing at most about {progress.clock(outcome.cold)}"
     return f"{progress.clock(outcome.seconds)}; {before}; {cold}"
 
 

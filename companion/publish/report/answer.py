@@ -97,7 +97,7 @@ def added(found: Found) -> tuple[str, str]:
     total = sum(found.counts(ours=True).values())
     more = f"and sharper bounds, stronger attackers, verdicts on {total} statements of our own."
     if kept := promised(found.promises):
-        texts = [f"{_percent(one.accuracy[0])} on {one.data}" for one in kept]
+        texts = [f"{_percent(one.accuracy[0])} on {one.data.partition(' (')[0]}" for one in kept]
         limit = max(one.delta for one in kept)
         return "A promise that holds", (
             f"agents that round so that $\\delta \\le {limit:.2g}$ is proven, {kept[0].unit} being "

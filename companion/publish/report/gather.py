@@ -39,7 +39,7 @@ class Figure:
     @property
     def caption(self) -> str:
         """Return the paper's caption where it has one, else the heading in our notebook."""
-        return CAPTIONS.get(self.name, ("", self.heading))[1]
+        return CAPTIONS.get(self.name, {"caption": self.heading})["caption"]
 
     @property
     def stand_ins(self) -> set[str]:

@@ -46,6 +46,7 @@ def made(found: Found) -> dict[str, str]:
         "headlines": headlines(found),
         "promises": promises(found),
         "count": count(found),
+        "cost": cost(found),
     }
 
 
@@ -67,6 +68,17 @@ def count(found: Found) -> str:
     """Return how many of the paper's claims hold."""
     *_, (_, opening, rest) = answer(found)
     return _filled(f"How many of the paper's claims hold? **{opening}**: {rest}")
+
+
+def cost(found: Found) -> str:
+    """Return what the results here took from nothing; nothing where a record does not know."""
+    records = [notebook.run for notebook in found.notebooks]
+    if not all({"cold", "memory"} <= record.keys() for record in records):
+        return ""
+    time = page.duration(sum(record["cold"] for record in records))
+    cores, memory = (max(record[name] for record in records) for name in ("cores", "memory"))
+    profiles = " and ".join(sorted({f"`{record['profile']}`" for record in records}))
+    return _filled(f"The committed results ({profiles}) took {time} on {cores} cores, {memory} GB.")
 
 
 def headlines(found: Found) -> str:

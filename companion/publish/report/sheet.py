@@ -50,7 +50,7 @@ def _cell(page: Figure, place: int, figure: gather.Figure | None, name: str) -> 
     width, height = 0.92 / COLUMNS, 0.9 / ROWS
     left, bottom = 0.05 + column * width, 0.915 - (row + 1) * height
     label = figure.label if figure else f"Fig. {name[3:]}"
-    caption = f"{label}. {gather.CAPTIONS[name][1]}. {_made(figure)}"
+    caption = f"{label}. {gather.CAPTIONS[name]['caption']}. {_made(figure)}"
     lines = textwrap.fill(caption, LETTERS)
     page.text(left, bottom + 0.038, lines, va="top", fontsize=6.8, linespacing=1.3)
     if figure:
