@@ -17,7 +17,13 @@ def built(tmp_path_factory):
     """Return the project's own site, with its dead links."""
     folder = tmp_path_factory.mktemp("site")
     (folder / "stale.html").write_text("from before")
-    return folder, site.build(ROOT, folder)
+    return folder, site.build(ROOT, folder, play=nothing_to_play)
+
+
+def nothing_to_play(root, folder):
+    folder.mkdir()
+    (folder / "index.html").write_text("<p>npm is not asked here")
+    return "npm is not asked here"
 
 
 def test_no_link_is_dead_and_nothing_stale_is_left(built):
@@ -35,6 +41,13 @@ def test_every_document_notebook_and_module_has_a_page(built):
     listed = (folder / "ldp_core" / "index.html").read_text(encoding="utf-8")
     for module in pkgutil.walk_packages(ldp_core.__path__, "ldp_core."):
         assert f"{module.name}: " in listed
+
+
+def test_the_menu_leads_to_the_pages_of_play(built):
+    folder, _ = built
+    assert 'href="play/index.html"' in (folder / "index.html").read_text(encoding="utf-8")
+    deeper = (folder / "docs" / "proofs" / "promise.html").read_text(encoding="utf-8")
+    assert 'href="../../play/index.html"' in deeper
 
 
 def test_the_reference_shows_signature_and_docstring(built):
@@ -70,7 +83,9 @@ def test_links_to_notebooks_lead_to_their_pages_and_files_are_copied(tmp_path):
 
 @pytest.mark.parametrize("link", ["nowhere.html", "b.html#nothing", "#nothing", "../a.html"])
 def test_dead_links_are_found(tmp_path, link):
-    (tmp_path / "b.html").write_text('<p id="here"><a href="#here">x</a> <a href="https://x.y">x</a>')
+    (tmp_path / "b.html").write_text(
+        '<p id="here"><a href="#here">x</a> <a href="https://x.y">x</a>'
+    )
     (tmp_path / "a.html").write_text(f'<a href="b.html#here">x</a> <a href="{link}">x</a>')
     assert site.dead_links(tmp_path) == [f"a.html: {link}"]
 

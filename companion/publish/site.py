@@ -1,4 +1,4 @@
-"""Everything as one static folder: the report, the notebooks, the documents, and the API.
+"""Everything as one static folder: report, notebooks, documents, API, and pages to play with.
 
 A page is first made where its source lies in the project, with the links it has there; then every
 link is led to the place of its target in the site. Whatever else is linked to is copied along.
@@ -21,17 +21,20 @@ from pathlib import Path, PurePosixPath
 from types import ModuleType
 
 import ldp_core
-from companion.publish.play import build as play
+from companion.publish.play.build import build_or_say
 from companion.publish.report import gather, markup, notebooks, page
 
 REPORT, DOCUMENTS, API = "figures/report.html", "docs/index.md", "ldp_core/index.html"
-PLAY = "play/index.html"  # made apart: it needs npm, once
-MENU = {REPORT: "Report", DOCUMENTS: "Documents", API: "ldp_core", PLAY: "Play"}
+PLAY = "play/index.html"
+MENU = {REPORT: "Report", PLAY: "Play", DOCUMENTS: "Documents", API: "ldp_core"}
 WRITTEN = ("*.md", "docs/**/*.md", "data/*.md")
 
 
-def build(root: Path, folder: Path) -> list[str]:
-    """Replace `folder` by the site, and return its dead links: none, unless something is wrong."""
+def build(root: Path, folder: Path, play: Callable[[Path, Path], str] = build_or_say) -> list[str]:
+    """Replace `folder` by the site, and return its dead links: none, unless something is wrong.
+
+    `play` fills a folder with the pages to play with, or with one that says why there are none.
+    """
     pages = render(root)
     places = {source: _place(source) for source in pages}
     shutil.rmtree(folder, ignore_errors=True)
@@ -40,8 +43,8 @@ def build(root: Path, folder: Path) -> list[str]:
         place.parent.mkdir(parents=True, exist_ok=True)
         leads = partial(_lead, source=source, places=places, root=root, folder=folder)
         place.write_text(markup.relink(text, leads), encoding="utf-8")
-    if missing := play.build_or_say(root, (folder / PLAY).parent):
-        print(f"site: the pages of `make play` are not in it: {missing}", file=sys.stderr)
+    if reason := play(root, (folder / PLAY).parent):
+        print(f"site: without the pages of play: {reason}", file=sys.stderr)
     return dead_links(folder)
 
 
