@@ -128,7 +128,7 @@ papermill_engines.register("watched", Watched)
 @contextlib.contextmanager
 def watching(name: str, folder: Path, stream: TextIO | None = None) -> Iterator[Watch]:
     """Show how far a notebook is while it is executed; at the end, know what was reused."""
-    stream = stream or sys.stderr
+    stream = stream or sys.stdout
     file = folder / f".{name}.{os.getpid()}.progress"
     file.unlink(missing_ok=True)
     watch, over = Watch(name, file), threading.Event()

@@ -71,12 +71,12 @@ def test_figures_keep_their_finished_shards(tmp_path):
 
     arguments = ("figures", "--profile", "smoke", "--nb", "1", "--output", str(tmp_path / "out"))
     said, errors = interrupted(tmp_path, *arguments, when=is_kept)
-    assert said == "01_convergence: running at profile smoke\n" and one_line(errors, "figures")
+    assert said.startswith("profile smoke: 01_convergence -> ") and one_line(errors, "figures")
     assert is_kept() and not list((tmp_path / "out").rglob("*.part"))
 
 
 def test_verify(tmp_path):
-    said, errors = interrupted(tmp_path, "verify", "--nb", "1", when=says(tmp_path, "running at profile smoke"))
+    said, errors = interrupted(tmp_path, "verify", "--nb", "1", when=says(tmp_path, "profile smoke: 01_convergence"))
     assert "Traceback" not in said and one_line(errors, "verify")
 
 

@@ -30,7 +30,7 @@ STYLE = {
 def draw(found: Found) -> bytes:
     """Return the picture as a PNG of deterministic bytes; KeyError when a result is not here."""
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(13, 3.6), layout="constrained")
+        figure = Figure(figsize=(11, 3.6), layout="constrained")
         learning, attacks, privacy = figure.subplots(1, 3, width_ratios=(1, 1.1, 1))
         _learning(learning, found)
         _attacks(attacks, found)
