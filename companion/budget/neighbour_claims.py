@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -16,6 +18,9 @@ from companion.budget.neighbours import (
     Choice,
     Params,
     build,
+    chosen,
+    run,
+    search,
     spread,
     terms_of,
 )
@@ -29,6 +34,31 @@ from ldp_core.neighbours import Gaussian, Laplace, NoisyGradients, Weakened
 LONG = 100_000  # iterations after which "tends to infinity" is looked at
 STAYING = "two data sets keep an agent's states apart for ever"
 FADING = "one sample is replaced, at delta ="
+
+
+class Bench(NamedTuple):
+    """All that the notebook shows: `params`, every candidate `tried`, and two tables."""
+
+    params: Params
+    tried: Table
+    found: Table  # `frontier`
+    references: Table
+
+    def numbers(self) -> dict:
+        """Return what is kept beside the figure; numbers that are not known are None."""
+        tables = {"frontier": self.found, "references": self.references, "tried": self.tried}
+        return {name: json.loads(table.to_json(orient="records")) for name, table in tables.items()}
+
+
+def bench(room, data: mushrooms.Mushrooms) -> Bench:
+    """Return the bench for the parameters of a room that has some of its names, and defaults."""
+    shared = {name: getattr(room, name) for name in Params.model_fields if hasattr(room, name)}
+    params = Params(**shared)
+    tried = search(params, data)
+    best = chosen(tried)
+    accuracies = run(params, data, best)
+    found = frontier(params, data, best, accuracies)
+    return Bench(params, tried, found, references(params, accuracies))
 
 
 def frontier(params: Params, table: mushrooms.Mushrooms, best: Table, accuracies: Table) -> Table:

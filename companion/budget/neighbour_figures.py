@@ -21,6 +21,14 @@ STYLES = {  # colour and marker: Okabe and Ito's palette
 DASHES = {"clear": "--", "alone": ":"}
 
 
+def caption(bench, source: str) -> str:
+    """Return the line below the figure: how many runs, how they were tuned, on which data."""
+    params, runs = bench.params, int(bench.found["runs"].iloc[0])
+    size = len(params.candidates("spline"))
+    effort = f"{size} candidates each, tuned on held-out training rows"
+    return f"{runs} runs of {params.neighbour_iterations} iterations; {effort}; {source}"
+
+
 def frontier(found: pd.DataFrame, references: pd.DataFrame, caption: str) -> Figure:
     """Return one panel a measure: accuracy with its 95 % interval against the certified delta.
 

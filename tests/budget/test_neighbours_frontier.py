@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import numpy as np
@@ -98,6 +99,14 @@ def test_a_shard_is_pure_and_blocks_join(data, results):
     assert np.array_equal(whole["listener"][2:], part["listener"])
     with pytest.raises(ValueError, match="the mushrooms here have SHA-256"):
         neighbours.compute(**common | {"data": "0" * 64}, first_run=0, count=1)
+
+
+def test_a_room_gives_what_it_has_and_defaults_the_rest(data, results, table):
+    found = neighbour_claims.bench(SMALL, data)
+    assert found.params == SMALL and found.tried.equals(results[0]) and found.found.equals(table)
+    numbers = json.loads(json.dumps(found.numbers(), allow_nan=False))
+    assert len(numbers["frontier"]) == len(table) and numbers["frontier"][0]["bits"] > 0
+    assert len(numbers["tried"]) == len(results[0])
 
 
 def test_what_is_attained_is_never_above_what_is_certified(table):
