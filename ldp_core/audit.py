@@ -268,8 +268,8 @@ def _tail(k: np.ndarray, n: int, p: np.ndarray) -> np.ndarray:
     By its continued fraction (Lentz; Abramowitz and Stegun 26.5.8), with a = k, b = n - k + 1.
     """
     a, b = k, n - k + 1.0
-    gamma = np.vectorize(math.lgamma, otypes=[np.float64])
-    front = a * np.log(p) + b * np.log1p(-p) - np.log(a) + gamma(n + 1.0) - gamma(a) - gamma(b)
+    front = a * np.log(p) + b * np.log1p(-p) - np.log(a) + math.lgamma(n + 1.0)
+    front = front - _log_gamma(a) - _log_gamma(b)
     c, d = np.ones_like(p), 1.0 / (1.0 - (a + b) * p / (a + 1.0))
     fraction, m = d, 0.0
     while True:
@@ -282,6 +282,10 @@ def _tail(k: np.ndarray, n: int, p: np.ndarray) -> np.ndarray:
             fraction = fraction * d * c
         if np.abs(d * c - 1.0).max(initial=0.0) < 1e-15:
             return np.exp(front) * fraction
+
+
+def _log_gamma(x: np.ndarray) -> np.ndarray:
+    return np.array([math.lgamma(one) for one in x.flat]).reshape(x.shape)
 
 
 def separate_bound(hits, false_hits, trials: int, epsilon: float, alpha: float) -> np.ndarray:

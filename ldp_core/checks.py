@@ -1,11 +1,11 @@
-"""What every argument is asked before it is used: the answer is a value, or one sentence that names argument and rule.
+"""What every argument is asked before it is used: a value, or one sentence naming it and the rule.
 
     >>> whole("iterations", 10.0)
     Traceback (most recent call last):
     ValueError: iterations = 10.0 must be a whole number
 
-Compiled loops do not look where they read. `layout` is the guard before them: it says how the arrays of a function fit
-together, and refuses those that do not. `tests/test_layouts.py` finds every compiled function and tries wrong shapes on it.
+Compiled loops do not look where they read. `layout` is the guard before them: it says how the
+arrays of a function fit together, and refuses those that do not.
 """
 
 from __future__ import annotations
@@ -13,10 +13,8 @@ from __future__ import annotations
 import functools
 import inspect
 import operator
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from types import CodeType
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -37,12 +35,12 @@ def whole(name: str, number, least: int = 0) -> int:
 
 
 def real(name: str, number, rule: str = "one real number") -> float:
-    """Return one real number as a float (infinite and NaN ones too), or say which argument is not one."""
+    """Return one real number as a float (infinite and NaN ones too), or say what is not one."""
     return float(reals(name, number, rule, shape=()))
 
 
 def reals(name: str, numbers, rule: str = "real numbers", shape: tuple[int, ...] | None = None):
-    """Return real numbers as float64, or say which argument holds something else: text, nothing, complex numbers."""
+    """Return real numbers as float64; text, nothing and complex numbers are refused."""
     try:
         array = np.asarray(numbers)
     except ValueError:  # lists of different lengths
@@ -53,16 +51,17 @@ def reals(name: str, numbers, rule: str = "real numbers", shape: tuple[int, ...]
 
 
 def array(name: str, values, shape: tuple[int, ...]) -> np.ndarray:
-    """Return `values` if they are a numpy array of real numbers of exactly this shape; nothing is broadcast."""
+    """Return `values` if they are a numpy array of real numbers of exactly this shape."""
     if not isinstance(values, np.ndarray) or values.dtype.kind not in "iuf":
-        raise ValueError(f"{name} = {kind(values)} must be a numpy array of real numbers of shape {shape}")
+        rule = f"a numpy array of real numbers of shape {shape}"
+        raise ValueError(f"{name} = {kind(values)} must be {rule}")
     if values.shape != shape:
         raise ValueError(f"{name} has shape {values.shape}: it must be {shape}")
     return values
 
 
 def fit(**arrays) -> tuple[int, ...]:
-    """Return the shape of several arrays together, or say which ones cannot be seen as of one shape."""
+    """Return the shape of several arrays together, or say which ones are not of one shape."""
     try:
         return np.broadcast_shapes(*(np.shape(array) for array in arrays.values()))
     except ValueError:
@@ -108,26 +107,23 @@ def kind(value) -> str:
     return of.__name__ if of.__module__ == "builtins" else f"{of.__module__}.{of.__name__}"
 
 
-@dataclass(frozen=True)
-class Axis:
-    """One axis of an array: its size has a `name`, or must equal (`least`: not be below) an expression of such names."""
+class Axis(NamedTuple):
+    """One axis of an array: its size has a `name`, or must equal (`least`: reach) a `rule`."""
 
     name: str
-    rule: CodeType | None
+    rule: str
     least: bool
-    text: str
 
     @classmethod
     def of(cls, text: str) -> Axis:
         """Read `agents`, `2`, `2*high+2`, `>=samples` or `samples>=width*pooled`."""
         left, sign, right = text.partition(">=")
         name = left if left.isidentifier() else ""
-        rule = right if sign else "" if name else left
-        return cls(name, compile(rule, text, "eval") if rule else None, bool(sign), text)
+        return cls(name, right if sign else "" if name else left, bool(sign))
 
     def wants(self, sizes: dict[str, int]) -> int:
-        """Return the size, or the least size, that this axis must have among the `sizes` known by name."""
-        return eval(self.rule, {"__builtins__": {}}, sizes) if self.rule else sizes[self.name]
+        """Return the size, or the least size, that this axis must have among `sizes`."""
+        return eval(self.rule or self.name, {"__builtins__": {}}, sizes)
 
     def fits(self, size: int, sizes: dict[str, int]) -> bool:
         """Return whether a size is right."""
@@ -137,52 +133,39 @@ class Axis:
 
     def sentence(self, sizes: dict[str, int]) -> str:
         """Return what is wanted in words: `agents = 5`, `samples >= 100`, `2`."""
-        if self.text.isdigit():
-            return self.text
-        return f"{self.text.partition('>=')[0]} {'>=' if self.least else '='} {self.wants(sizes)}".strip()
+        if self.rule.isdigit():
+            return self.rule
+        text = self.name or ("" if self.least else self.rule)
+        return f"{text} {'>=' if self.least else '='} {self.wants(sizes)}".strip()
 
 
-@dataclass(frozen=True)
-class Layout:
-    """How one argument must look: its axes, whether None will do, or (axes = None) that it is a whole number."""
-
-    axes: tuple[Axis, ...] | None
-    optional: bool = False
-
-    @classmethod
-    def of(cls, text: str | type) -> Layout:
-        """Read `runs agents dim`, `None or runs agents dim`, or `int`."""
-        if text is int:
-            return cls(None)
-        words = str(text).removeprefix("None or ")
-        return cls(tuple(Axis.of(word) for word in words.split()), words != text)
+def axes_of(text: str) -> tuple[Axis, ...]:
+    """Return the axes of `runs agents dim`, or `None or runs agents dim`."""
+    return tuple(Axis.of(word) for word in text.removeprefix("None or ").split())
 
 
 def layout(**arguments: str | type) -> Callable[[Callable], Callable]:
     """Return a decorator: the function refuses arrays that do not fit together before it reads one.
 
-        @layout(theta="runs agents dim", coins="runs 2 agents dim", labels="runs >=seen", seen=int, lam=float)
+        @layout(theta="runs agents dim", labels="runs >=seen", seen=int, lam=float)
 
-    A name stands for one size wherever it occurs. `int` is a whole number that others may refer to, `float` any number. Every
-    argument of the function must be named.
+    A name stands for one size wherever it occurs. `int` is a whole number that others may refer to,
+    `float` any number. Every argument of the function must be named.
     """
-    wanted = {name: Layout.of(text) for name, text in arguments.items() if text is not float}
 
     def guard(function: Callable) -> Callable:
         names = tuple(inspect.signature(getattr(function, "py_func", function)).parameters)
         if set(names) != set(arguments):
             raise TypeError(f"{function.__name__}: the layout must name each of {', '.join(names)}")
-        places = [(names.index(name), name, rule) for name, rule in wanted.items()]
-        seen: set[tuple] = set()  # forms that fitted: a loop comes with the same ones again and again
+        seen: set[tuple] = set()  # forms that fitted: a loop comes with the same ones again
+        looked_at = [k for k, name in enumerate(names) if arguments[name] is not float]
 
         @functools.wraps(function)
         def guarded(*given):
-            forms = tuple([_form(given[place]) for place, _, _ in places])
+            forms = tuple([_form(given[k]) for k in looked_at])
             if forms not in seen:
-                require_layout((name, given[place], rule) for place, name, rule in places)
-                seen.add(forms)
-                if len(seen) > MOST_FORMS:
-                    seen.clear()
+                _require_layout({names[k]: given[k] for k in looked_at}, arguments)
+                seen.clear() if len(seen) > MOST_FORMS else seen.add(forms)
             return function(*given)
 
         guarded.layout, guarded.arguments = arguments, names  # type: ignore[attr-defined]
@@ -192,26 +175,27 @@ def layout(**arguments: str | type) -> Callable[[Callable], Callable]:
 
 
 def _form(value) -> object:
-    """Return what decides whether an argument fits: its shape or whole number; anything else is like nothing before."""
+    """Return what decides whether an argument fits: its shape or number, or itself alone."""
     if type(value) is np.ndarray:
         return value.shape
     return value if type(value) is int or value is None else object()
 
 
-def require_layout(given: Iterable[tuple[str, Any, Layout]]) -> None:
+def _require_layout(given: dict[str, Any], rules: dict) -> None:
     """Refuse the first argument that does not fit the others."""
     sizes: dict[str, int] = {}
     arrays = []
-    for name, value, rule in given:
-        if rule.axes is None:
+    for name, value in given.items():
+        if rules[name] is int:
             sizes[name] = whole(name, value)
-        elif not (value is None and rule.optional):
-            _name_sizes(name, value, rule.axes, sizes)
-            arrays.append((name, value, rule.axes))
-    for name, value, axes in arrays:
-        if not all(axis.fits(size, sizes) for axis, size in zip(axes, value.shape, strict=True)):
+        elif value is not None or not rules[name].startswith("None or "):
+            axes = axes_of(rules[name])
+            _name_sizes(name, value, axes, sizes)
+            arrays.append((name, value.shape, axes))
+    for name, shape, axes in arrays:
+        if not all(axis.fits(size, sizes) for axis, size in zip(axes, shape, strict=True)):
             wanted = ", ".join(axis.sentence(sizes) for axis in axes)
-            raise ValueError(f"{name} has shape {value.shape}: it must be [{wanted}]")
+            raise ValueError(f"{name} has shape {shape}: it must be [{wanted}]")
 
 
 def _name_sizes(name: str, value, axes: tuple[Axis, ...], sizes: dict[str, int]) -> None:
@@ -219,7 +203,7 @@ def _name_sizes(name: str, value, axes: tuple[Axis, ...], sizes: dict[str, int])
     if not isinstance(value, np.ndarray):
         raise ValueError(f"{name} = {kind(value)} must be a numpy array")
     if value.ndim != len(axes):
-        wanted = ", ".join(axis.text for axis in axes)
+        wanted = ", ".join(axis.name or axis.rule for axis in axes)
         raise ValueError(f"{name} has shape {value.shape}: it must be [{wanted}]")
     for axis, size in zip(axes, value.shape, strict=True):
         if axis.name:

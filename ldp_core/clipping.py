@@ -41,6 +41,10 @@ class Clipped:
         gradients = np.asarray(self.per_sample(theta, t), dtype=np.float64)
         seen = self.samples * (self.warm_up + t + 1)
         if gradients.ndim != 4 or gradients.shape[2] != seen:
-            rule = f"must be [runs, agents, {seen}, dim]: {self.samples} x ({self.warm_up} + {t} + 1)"
-            raise ValueError(f"gradients have shape {gradients.shape} at t = {t}: they {rule} samples")
+            rule = (
+                f"must be [runs, agents, {seen}, dim]: {self.samples} x ({self.warm_up} + {t} + 1)"
+            )
+            raise ValueError(
+                f"gradients have shape {gradients.shape} at t = {t}: they {rule} samples"
+            )
         return clipped(gradients, self.clip).mean(axis=2)

@@ -1,8 +1,8 @@
 """Scores that should be larger under D than under D': what an audit tells two data sets apart by.
 
-    >>> ours, theirs = np.array([[0], [1], [1], [1]]), np.array([[0], [0], [0], [1]])
-    >>> naive_bayes(ours, theirs)(np.array([[1], [0]])).round(3).tolist()
-    [0.847, -0.847]
+>>> ours, theirs = np.array([[0], [1], [1], [1]]), np.array([[0], [0], [0], [1]])
+>>> naive_bayes(ours, theirs)(np.array([[1], [0]])).round(3).tolist()
+[0.847, -0.847]
 """
 
 from __future__ import annotations

@@ -1,8 +1,13 @@
-"""The two directed graphs of Algorithm 1: R carries theta, C carries psi (section 2, Assumption 4, Lemmas 3 and 4).
+"""The two directed graphs of Algorithm 1: R carries theta, C carries psi.
 
-An edge j -> i of R means that agent i pulls Q(theta^j) with weight R_ij; an edge j -> i of C means that agent j pushes
-C_ij Q(psi^j) to agent i. R has zero row sums, C zero column sums. Agents are numbered from 0; the paper's agent i is
-our agent i - 1.
+    >>> edges = [(0, 1), (1, 2), (2, 0)]
+    >>> net = from_edges(3, R_edges=edges, C_edges=edges, weight=0.3)
+    >>> net.u.round(3).tolist(), round(net.rate_R, 3)  # who is heard, how fast disagreement fades
+    ([1.0, 1.0, 1.0], 0.608)
+
+Section 2, Assumption 4, Lemmas 3 and 4. An edge j -> i of R means that agent i pulls Q(theta^j)
+with weight R_ij; an edge j -> i of C means that agent j pushes C_ij Q(psi^j) to agent i. R has zero
+row sums, C zero column sums. Agents are numbered from 0; the paper's agent i is our agent i - 1.
 """
 
 from __future__ import annotations
@@ -25,9 +30,9 @@ PAPER_C_EDGES = ((0, 1), (1, 2), (2, 3), (3, 4), (4, 0), (0, 3), (3, 1))
 class Network:
     """Matrices R and C that satisfy Assumption 4, and u_i > 0 for every agent.
 
-    Assumption 4 alone is not enough. The update divides by m [z_t^i]_i, which tends to u_i (Lemma 4), and u_i = 0 for
-    an agent whose messages cannot reach everybody through R: then 1 / (m [z_t^i]_i) grows without bound. u > 0 holds
-    exactly when G_R is strongly connected, so we ask for that; C keeps the paper's weaker condition.
+    Assumption 4 alone is not enough: the update divides by m [z_t^i]_i, which tends to u_i (Lemma
+    4), and u_i = 0 for an agent whose messages cannot reach everybody through R. u > 0 holds just
+    when G_R is strongly connected, so we ask for that; C keeps the paper's weaker condition.
     """
 
     R: np.ndarray
@@ -39,7 +44,8 @@ class Network:
             matrix.setflags(write=False)
             object.__setattr__(self, name, matrix)
         if self.R.shape != self.C.shape:
-            raise ValueError(f"R is {self.R.shape} and C is {self.C.shape}: they must have one row per agent both")
+            both = f"R is {self.R.shape} and C is {self.C.shape}"
+            raise ValueError(f"{both}: they must have one row per agent both")
         _check_assumption_4(self.R, self.C)
 
     @property
@@ -59,24 +65,22 @@ class Network:
 
     @cached_property
     def rate_R(self) -> float:
-        """Return the spectral radius of I + R - 1 u^T / m: disagreement shrinks by this factor a step."""
+        """Return the spectral radius of I + R - 1 u^T / m: disagreement shrinks by it a step."""
         return _spectral_radius(self._R_bar)
 
     @cached_property
     def rate_C(self) -> float:
         """Return the spectral radius of I + C - v 1^T / m."""
-        return _spectral_radius(np.eye(self.agents) + self.C - np.outer(self.v, np.ones(self.agents)) / self.agents)
+        m = self.agents
+        return _spectral_radius(np.eye(m) + self.C - np.outer(self.v, np.ones(m)) / m)
 
     @cached_property
     def _R_bar(self) -> np.ndarray:
-        return np.eye(self.agents) + self.R - np.outer(np.ones(self.agents), self.u) / self.agents
+        m = self.agents
+        return np.eye(m) + self.R - np.outer(np.ones(m), self.u) / m
 
     def z(self, iterations: int) -> np.ndarray:
-        """Return [z_t^i]_i for t = 0 ... iterations - 1, shape `[iterations, agents]`.
-
-        z_0^i = e_i and z_{t+1} = (I + R) z_t, so [z_t^i]_i is the i-th diagonal entry of (I + R)^t. It does not depend
-        on any data.
-        """
+        """Return [z_t^i]_i, entry (i, i) of (I + R)^t, for t = 0 ...: `[iterations, agents]`."""
         mixing, power = np.eye(self.agents) + self.R, np.eye(self.agents)
         diagonal = np.empty((whole("iterations", iterations), self.agents))
         for t in range(iterations):
@@ -86,23 +90,11 @@ class Network:
 
     @cached_property
     def lemma_4(self) -> tuple[float, float]:
-        """Return (C_z, P_z) with |1 / (m [z_t^i]_i) - 1 / u_i| <= C_z P_z**t for every agent and every t >= 0.
+        """Return (C_z, P_z) with |1 / (m [z_t^i]_i) - 1 / u_i| <= C_z P_z**t for all i, t.
 
-        Any P_z between the spectral radius and 1 will do; we take the one that makes the sum C_z / (1 - P_z) of the
-        bound smallest, because that sum is what Theorem 2 pays.
-
-        Proof that C_z holds for all t, not only for the t computed. Write E = I + R - 1 u^T / m. For t >= 1,
-        (I + R)^t - 1 u^T / m = E^t, so m [z_t^i]_i - u_i = m (E^t)_ii and
-
-            1 / (m [z_t^i]_i) - 1 / u_i = -m (E^t)_ii / (m [z_t^i]_i u_i).
-
-        Let H be such that ||E^H|| <= P_z^H (maximum row sum; it exists because P_z exceeds the spectral radius), and let
-        A = max_{r < H} ||E^r|| / P_z^r. For s = q H + r, ||E^s|| <= P_z^(q H) ||E^r|| <= A P_z^s. So for all t >= K
-        ||E^t|| <= ||E^K|| A P_z^(t - K), and the left side of the lemma is at most P_z^t times
-
-            m A (||E^K|| / P_z^K) / ((u_i - m ||E^K|| A) u_i),
-
-        which falls with K. We compute the ratio for t < K and double K until this bound is below what was found.
+        Any P_z between the spectral radius and 1 will do; we take the one that makes the sum C_z /
+        (1 - P_z) of the bound smallest, because that sum is what Theorem 2 pays. That C_z holds for
+        all t, not only for those computed: docs/proofs/certificate.md, section 3.
         """
         candidates = [self._lemma_4_constant(rate) for rate in _rates_above(self.rate_R).tolist()]
         return min(candidates, key=lambda pair: pair[0] / (1.0 - pair[1]))
@@ -119,12 +111,16 @@ class Network:
                 power, z, scale, t = power @ E, mixing @ z, scale * rate, t + 1
             norm = np.abs(power).sum(axis=1).max()
             room = u - m * norm * envelope
-            if (room > 0).all() and float(np.max(m * envelope * norm / scale / (room * u))) <= largest:
-                return largest * (1.0 + 1e-9), rate  # the factor covers what float64 lost on the way
+            if not (room > 0).all():
+                continue
+            if float(np.max(m * envelope * norm / scale / (room * u))) <= largest:
+                return largest * (1.0 + 1e-9), rate  # covers what float64 lost on the way
 
 
-def from_edges(agents: int, R_edges: Iterable, C_edges: Iterable, weight: float | None = None) -> Network:
-    """Return the network with the given edges j -> i, each `(j, i)` with the common weight or `(j, i, own weight)`."""
+def from_edges(
+    agents: int, R_edges: Iterable, C_edges: Iterable, weight: float | None = None
+) -> Network:
+    """Return the network with edges j -> i: `(j, i)`, of the common weight, or `(j, i, weight)`."""
     R = _matrix("R", agents, R_edges, weight)
     C = _matrix("C", agents, C_edges, weight)
     return Network(R - np.diag(R.sum(axis=1)), C - np.diag(C.sum(axis=0)))
@@ -133,8 +129,8 @@ def from_edges(agents: int, R_edges: Iterable, C_edges: Iterable, weight: float 
 def paper(weight: float = 0.2) -> Network:
     """Return five agents on an unbalanced directed graph, as in the paper's experiments.
 
-    The paper's Fig. 1 is not in its text, so edges and weights are our choice; the weight matters a great deal, and is a
-    parameter of every experiment.
+    The paper's Fig. 1 is not in its text, so edges and weights are our choice; the weight matters a
+    great deal, and is a parameter of every experiment.
     """
     return from_edges(5, PAPER_R_EDGES, PAPER_C_EDGES, weight)
 
@@ -156,15 +152,16 @@ def exponential(agents: int, weight: float = 0.2) -> Network:
 def random_strongly_connected(
     agents: int, generator: np.random.Generator, density: float = 0.3, mixing: float = 0.5
 ) -> Network:
-    """Return a random digraph for R and another for C, both strongly connected, with weights that differ from edge to edge.
+    """Return random strongly connected digraphs for R and C, with weights that differ.
 
-    Each is a random ring plus every other edge with probability `density`. The weights that enter an agent of R, or
-    leave an agent of C, add up to between mixing / 2 and `mixing` < 1.
+    Each is a random ring plus every other edge with probability `density`. The weights that enter
+    an agent of R, or leave an agent of C, add up to between mixing / 2 and `mixing` < 1.
     """
     agents = whole("agents", agents, 2)
     instance("generator", generator, np.random.Generator)
     if not 0 < real("mixing", mixing) < 1:
-        raise ValueError(f"mixing = {mixing} must lie in (0, 1), so that 1 + R_ii > 0 (Assumption 4)")
+        rule = "must lie in (0, 1), so that 1 + R_ii > 0 (Assumption 4)"
+        raise ValueError(f"mixing = {mixing} {rule}")
     if not 0 <= real("density", density) <= 1:
         raise ValueError(f"density = {density} must lie in [0, 1]")
     R = _random_weights(agents, generator, density, mixing)
@@ -172,86 +169,96 @@ def random_strongly_connected(
     return Network(R - np.diag(R.sum(axis=1)), C - np.diag(C.sum(axis=0)))
 
 
-def _random_weights(agents: int, generator: np.random.Generator, density: float, mixing: float) -> np.ndarray:
-    """Return non-negative weights whose rows add up to a random share of `mixing`, on a strongly connected digraph."""
-    order = generator.permutation(agents)
-    weights = (generator.random((agents, agents)) < density) * generator.uniform(0.5, 1.0, (agents, agents))
+def _random_weights(agents: int, generator, density: float, mixing: float) -> np.ndarray:
+    """Return weights on a strongly connected digraph; rows sum to a random share of `mixing`."""
+    order, square = generator.permutation(agents), (agents, agents)
+    weights = (generator.random(square) < density) * generator.uniform(0.5, 1.0, square)
     weights[np.roll(order, -1), order] = generator.uniform(0.5, 1.0, agents)
     np.fill_diagonal(weights, 0.0)
-    return weights / weights.sum(axis=1, keepdims=True) * generator.uniform(mixing / 2, mixing, (agents, 1))
+    total = generator.uniform(mixing / 2, mixing, (agents, 1))
+    return weights / weights.sum(axis=1, keepdims=True) * total
 
 
 def _matrix(name: str, agents: int, edges: Iterable, weight: float | None) -> np.ndarray:
-    """Return the non-negative off-diagonal weights of an edge list, row = receiver, column = sender."""
+    """Return the off-diagonal weights of an edge list: row = receiver, column = sender."""
     agents = whole("agents", agents, 2)
     common = None if weight is None else real("weight", weight)
     matrix = np.zeros((agents, agents))
     for sender, receiver, *own in (_edge(name, edge) for edge in edges):
+        edge = f"{name} edge {sender} -> {receiver}"
         if not (0 <= sender < agents and 0 <= receiver < agents) or sender == receiver:
-            raise ValueError(f"{name} edge {sender} -> {receiver} must join two different agents of 0 ... {agents - 1}")
+            raise ValueError(f"{edge} must join two different agents of 0 ... {agents - 1}")
         if not own and common is None:
-            raise ValueError(f"{name} edge {sender} -> {receiver} has no weight, and there is no common one")
+            raise ValueError(f"{edge} has no weight, and there is no common one")
         if matrix[receiver, sender] != 0:
-            raise ValueError(f"{name} edge {sender} -> {receiver} is given twice")
-        matrix[receiver, sender] = own[0] if own else common
-        if not matrix[receiver, sender] > 0:
-            raise ValueError(
-                f"{name} edge {sender} -> {receiver}: weight {matrix[receiver, sender]} must be positive (Assumption 4)"
-            )
+            raise ValueError(f"{edge} is given twice")
+        weight_ij = matrix[receiver, sender] = own[0] if own else common
+        if not weight_ij > 0:
+            raise ValueError(f"{edge}: weight {weight_ij} must be positive (Assumption 4)")
     return matrix
 
 
 def _edge(name: str, edge) -> tuple:
     """Return an edge as (sender, receiver) or (sender, receiver, weight)."""
     if not isinstance(edge, Sequence | np.ndarray) or len(edge) not in (2, 3):
-        raise ValueError(f"{name} edge {shown(edge)} must be (sender, receiver) or (sender, receiver, weight)")
+        rule = "must be (sender, receiver) or (sender, receiver, weight)"
+        raise ValueError(f"{name} edge {shown(edge)} {rule}")
     sender, receiver, *own = edge
     place = f"{name} edge {shown(edge)}"
-    return whole(f"{place}: sender", sender), whole(f"{place}: receiver", receiver), *(real(f"{place}: weight", x) for x in own)
+    ends = whole(f"{place}: sender", sender), whole(f"{place}: receiver", receiver)
+    return *ends, *(real(f"{place}: weight", x) for x in own)
 
 
 def _square(name: str, matrix) -> np.ndarray:
     matrix = np.array(reals(name, matrix, "a square matrix of real numbers"))
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or len(matrix) < 2:
-        raise ValueError(f"{name} has shape {matrix.shape}: it must be square, with at least two agents")
+        rule = "it must be square, with at least two agents"
+        raise ValueError(f"{name} has shape {matrix.shape}: {rule}")
     if not np.isfinite(matrix).all():
-        raise ValueError(f"{name}: agent {np.argwhere(~np.isfinite(matrix))[0][0]} has an entry that is not finite")
+        i = np.argwhere(~np.isfinite(matrix))[0][0]
+        raise ValueError(f"{name}: agent {i} has an entry that is not finite")
     return matrix
 
 
 def _check_assumption_4(R: np.ndarray, C: np.ndarray) -> None:
-    """Raise the first violation of Assumption 4 found, or of u_i > 0, naming the agent and the rule."""
-    for name, matrix, axis, sums in (("R", R, 1, "row"), ("C", C, 0, "column")):
-        off_diagonal = matrix - np.diag(np.diag(matrix))
-        if (off_diagonal < 0).any():
-            i, j = np.argwhere(off_diagonal < 0)[0]
-            raise ValueError(f"agent {i}: {name}_ij = {matrix[i, j]} for j = {j} must not be negative (Assumption 4)")
-        totals = matrix.sum(axis=axis)
-        if (np.abs(totals) > TOLERANCE).any():
-            i = int(np.argmax(np.abs(totals)))
-            raise ValueError(f"agent {i}: the {sums} sum of {name} is {totals[i]}, it must be zero (Assumption 4)")
-        for i, entry in enumerate(np.diag(matrix)):
-            if not entry < 0:
-                neighbour = "in-neighbour in G_R" if name == "R" else "out-neighbour in G_C"
-                raise ValueError(f"agent {i}: {name}_ii = {entry} must be negative: it has no {neighbour} (Assumption 4)")
-            if not 1 + entry > 0:
-                raise ValueError(f"agent {i}: 1 + {name}_ii = {1 + entry} must be positive (Assumption 4)")
+    """Raise the first violation of Assumption 4, or of u_i > 0, naming the agent and the rule."""
+    _check_weights("R", R, 1, "row", "in-neighbour in G_R")
+    _check_weights("C", C, 0, "column", "out-neighbour in G_C")
     roots_R, roots_C = _roots(R), _roots(C.T)
-    if not roots_R.any():
-        raise ValueError(f"agent {_unreached(R)} cannot be reached: G_R has no spanning tree (Assumption 4 (i))")
-    if not roots_C.any():
-        raise ValueError(f"agent {_unreached(C.T)} cannot be reached: G_C^T has no spanning tree (Assumption 4 (i))")
+    for matrix, roots, graph in ((R, roots_R, "G_R"), (C.T, roots_C, "G_C^T")):
+        if not roots.any():
+            rule = f"{graph} has no spanning tree (Assumption 4 (i))"
+            raise ValueError(f"agent {_unreached(matrix)} cannot be reached: {rule}")
     if not (roots_R & roots_C).any():
-        raise ValueError(
-            f"agent {int(np.argmax(roots_R))} is a root of G_R and agent {int(np.argmax(roots_C))} of G_C^T, "
-            "but no agent is a root of both (Assumption 4 (ii))"
-        )
+        i, j = int(np.argmax(roots_R)), int(np.argmax(roots_C))
+        both = f"agent {i} is a root of G_R and agent {j} of G_C^T"
+        raise ValueError(f"{both}, but no agent is a root of both (Assumption 4 (ii))")
     if not roots_R.all():
-        i = int(np.argmin(roots_R))
-        raise ValueError(
-            f"agent {i}: u_i = 0, because its messages do not reach everybody in G_R, so 1 / (m [z_t^i]_i) would grow "
-            "without bound; G_R must be strongly connected (stronger than Assumption 4)"
-        )
+        i, why = int(np.argmin(roots_R)), "its messages do not reach everybody in G_R"
+        grows = "so 1 / (m [z_t^i]_i) would grow without bound"
+        rule = "G_R must be strongly connected (stronger than Assumption 4)"
+        raise ValueError(f"agent {i}: u_i = 0, because {why}, {grows}; {rule}")
+
+
+def _check_weights(name: str, matrix: np.ndarray, axis: int, sums: str, neighbour: str) -> None:
+    """Refuse negative weights, sums that are not zero, and diagonals outside (-1, 0)."""
+    off_diagonal = matrix - np.diag(np.diag(matrix))
+    if (off_diagonal < 0).any():
+        i, j = np.argwhere(off_diagonal < 0)[0]
+        rule = "must not be negative (Assumption 4)"
+        raise ValueError(f"agent {i}: {name}_ij = {matrix[i, j]} for j = {j} {rule}")
+    totals = matrix.sum(axis=axis)
+    if (np.abs(totals) > TOLERANCE).any():
+        i = int(np.argmax(np.abs(totals)))
+        found = f"the {sums} sum of {name} is {totals[i]}"
+        raise ValueError(f"agent {i}: {found}, it must be zero (Assumption 4)")
+    for i, entry in enumerate(np.diag(matrix)):
+        if not entry < 0:
+            rule = f"must be negative: it has no {neighbour} (Assumption 4)"
+            raise ValueError(f"agent {i}: {name}_ii = {entry} {rule}")
+        if not 1 + entry > 0:
+            rule = "must be positive (Assumption 4)"
+            raise ValueError(f"agent {i}: 1 + {name}_ii = {1 + entry} {rule}")
 
 
 def _reach(matrix: np.ndarray) -> np.ndarray:
@@ -263,7 +270,7 @@ def _reach(matrix: np.ndarray) -> np.ndarray:
 
 
 def _roots(matrix: np.ndarray) -> np.ndarray:
-    """Return for each agent whether a spanning tree starts there, that is, whether it reaches all others."""
+    """Return for each agent whether a spanning tree starts there: whether it reaches all others."""
     return np.asarray(_reach(matrix).all(axis=0))
 
 
@@ -274,7 +281,7 @@ def _unreached(matrix: np.ndarray) -> int:
 
 
 def _stationary(matrix: np.ndarray) -> np.ndarray:
-    """Return the vector x with matrix @ x = 0 and sum(x) = m, by least squares on both conditions at once."""
+    """Return the vector x with matrix @ x = 0 and sum(x) = m, by least squares."""
     m = len(matrix)
     system = np.vstack([matrix, np.ones((1, m))])
     x = np.linalg.lstsq(system, np.append(np.zeros(m), float(m)), rcond=None)[0]
@@ -291,7 +298,7 @@ def _rates_above(spectral_radius: float) -> np.ndarray:
 
 
 def _power_envelope(matrix: np.ndarray, rate: float) -> float:
-    """Return A with ||matrix^s|| <= A rate^s for all s (maximum row sum); see `Network.lemma_4` for the proof."""
+    """Return A with ||matrix^s|| <= A rate^s for all s (maximum row sum)."""
     envelope, power, scale = 1.0, matrix, rate
     while (norm := np.abs(power).sum(axis=1).max()) > scale:
         envelope, power, scale = max(envelope, norm / scale), power @ matrix, scale * rate

@@ -1,14 +1,22 @@
 """Algorithm 1, its unquantised twin, and D-PSGD, behind one interface: `init`, `step`, `run`.
 
-State arrays are `[runs, agents, dim]`. `step` is a pure function: the gradients and the coins go in, the next state and the
-messages of this iteration come out, and the same inputs give the same bits. Algorithm 1, eq. (4):
+    >>> from ldp_core import network
+    >>> algorithm = Algorithm1(network.paper(), Schedules(0.5, 0.71, (0.5,) * 5, (0.6,) * 5))
+    >>> centres = np.arange(5.0)[:, None]  # agent i pulls to the point i
+    >>> last = run(algorithm, lambda theta, t: theta - centres, np.zeros((1, 5, 1)), 2000, seed=0)
+    >>> last.theta.mean().round(1)
+    np.float64(2.0)
+
+State arrays are `[runs, agents, dim]`. `step` is a pure function: the gradients and the coins go
+in, the next state and the messages of this iteration come out. Algorithm 1, eq. (4):
 
     psi_{t+1}^i   = (1 + C_ii) psi_t^i   + sum_j C_ij Q(psi_t^j)   + lam_t g_t^i
-    theta_{t+1}^i = (1 + R_ii) theta_t^i + sum_j R_ij Q(theta_t^j) - (psi_{t+1}^i - psi_t^i) / (m [z_t^i]_i)
+    theta_{t+1}^i = (1 + R_ii) theta_t^i + sum_j R_ij Q(theta_t^j)
+                    - (psi_{t+1}^i - psi_t^i) / (m [z_t^i]_i)
     z_{t+1}       = (I + R) z_t,  z_0 = I
 
-where g_t^i is the gradient at theta_t^i over everything agent i has seen up to and including time t. An agent's own state
-enters unquantised; neighbours see only Q.
+where g_t^i is the gradient at theta_t^i over everything agent i has seen up to and including time
+t. An agent's own state enters unquantised; neighbours see only Q.
 """
 
 from __future__ import annotations
@@ -24,11 +32,11 @@ from ldp_core import checks, quantizer
 from ldp_core.network import Network
 from ldp_core.randomness import Purpose, Uniforms, word
 
-Oracle = Callable[[np.ndarray, int], np.ndarray]  # (theta [runs, agents, dim], t) -> gradients of the same shape
+Oracle = Callable[[np.ndarray, int], np.ndarray]  # (theta [runs, agents, dim], t) -> gradients
 
 
 class Dithered(NamedTuple):
-    """The uniform numbers of one step of a dithered algorithm, `[runs, 2, agents, dim]` each: theta's first, then psi's.
+    """The uniform numbers of one dithered step, `[runs, 2, agents, dim]`: theta's, then psi's.
 
     The coins are private; the dither is public, and every receiver can make it again.
     """
@@ -37,8 +45,8 @@ class Dithered(NamedTuple):
     dither: np.ndarray
 
 
-Draws = np.ndarray | Dithered | None  # what one step consumes: coins, coins and dither, or nothing
-Coins = Callable[[Sequence[int], int, int], Draws]  # (run numbers, t, dim) -> the uniform numbers of one step
+Draws = np.ndarray | Dithered | None  # what one step consumes: coins, with a dither, or nothing
+Coins = Callable[[Sequence[int], int, int], Draws]  # (run numbers, t, dim) -> uniform numbers
 
 
 class TheoremWarning(UserWarning):
@@ -49,8 +57,8 @@ class TheoremWarning(UserWarning):
 class Schedules:
     """lam_t = lam_0 / (t+1)**nu, and d_t^i = d_0^i / (t+1)**varsigma^i for every agent i.
 
-    The paper asks for lam_0, d_0^i > 0, nu and varsigma^i in (1/2, 1), and max varsigma^i < nu. `explore=True` allows any
-    exponent and warns which theorem is lost.
+    The paper asks for lam_0, d_0^i > 0, nu and varsigma^i in (1/2, 1), and max varsigma^i < nu.
+    `explore=True` allows any exponent and warns which theorem is lost.
     """
 
     lam_0: float
@@ -63,28 +71,31 @@ class Schedules:
         for name in ("lam_0", "nu"):
             checks.real(name, getattr(self, name))
         for name in ("d_0", "varsigma"):
-            per_agent = np.atleast_1d(checks.reals(name, getattr(self, name), "one number per agent"))
-            object.__setattr__(self, name, checks.candidates(name, per_agent))
+            numbers = checks.reals(name, getattr(self, name), "one number per agent")
+            object.__setattr__(self, name, checks.candidates(name, np.atleast_1d(numbers)))
         if len(self.d_0) != len(self.varsigma):
-            raise ValueError(f"d_0 has {len(self.d_0)} entries and varsigma {len(self.varsigma)}: one per agent each")
+            both = f"d_0 has {len(self.d_0)} entries and varsigma {len(self.varsigma)}"
+            raise ValueError(f"{both}: one per agent each")
         _require_positive("lam_0", self.lam_0)
         for i, d_0 in enumerate(self.d_0):
             _require_positive(f"agent {i}: d_0", d_0)
-        for loss in self._lost_theorems():
+        for rule, theorem in self._lost_theorems():
             if not self.explore:
-                raise ValueError(f"{loss.rule}; explore=True allows it, and loses {loss.theorem}")
-            warnings.warn(f"{loss.rule}: {loss.theorem} is lost", TheoremWarning, stacklevel=3)
+                raise ValueError(f"{rule}; explore=True allows it, and loses {theorem}")
+            warnings.warn(f"{rule}: {theorem} is lost", TheoremWarning, stacklevel=3)
 
-    def _lost_theorems(self) -> Iterator[_Loss]:
-        everything = "Theorem 1 (convergence) and Theorem 2.2 (privacy over infinite time)"
+    def _lost_theorems(self) -> Iterator[tuple[str, str]]:
+        """Yield each rule that is broken, and the theorem that is lost."""
+        first, second = "Theorem 1 (convergence)", "Theorem 2.2 (privacy over infinite time)"
+        inside = "must lie in (1/2, 1) (Algorithm 1)"
         if not 0.5 < self.nu < 1:
-            yield _Loss(f"nu = {self.nu} must lie in (1/2, 1) (Algorithm 1)", everything)
+            yield f"nu = {self.nu} {inside}", f"{first} and {second}"
         for i, varsigma in enumerate(self.varsigma):
             if not 0.5 < varsigma < 1:
-                yield _Loss(f"agent {i}: varsigma = {varsigma} must lie in (1/2, 1) (Algorithm 1)", "Theorem 1 (convergence)")
+                yield f"agent {i}: varsigma = {varsigma} {inside}", first
         if not max(self.varsigma) < self.nu:
-            rule = f"max varsigma = {max(self.varsigma)} must be below nu = {self.nu} (Algorithm 1)"
-            yield _Loss(rule, "Theorem 2.2 (privacy over infinite time)")
+            rule = f"must be below nu = {self.nu} (Algorithm 1)"
+            yield f"max varsigma = {max(self.varsigma)} {rule}", second
 
     @property
     def agents(self) -> int:
@@ -96,16 +107,12 @@ class Schedules:
 
     def step(self, t) -> np.ndarray:
         """Return the quantisation steps d_t^i, shape `[*t.shape, agents]`."""
-        return np.asarray(self.d_0) / (np.asarray(t, dtype=np.float64)[..., None] + 1.0) ** np.asarray(self.varsigma)
+        time = np.asarray(t, dtype=np.float64)[..., None] + 1.0
+        return np.asarray(self.d_0) / time ** np.asarray(self.varsigma)
 
 
-class _Loss(NamedTuple):
-    rule: str
-    theorem: str
-
-
-def paper_schedules(lam_0: float, nu: float, d_0: float, d_0_slope: float, varsigma: float, agents: int = 5) -> Schedules:
-    """Return the paper's pattern d_0^i = d_0 + d_0_slope i, varsigma^i = varsigma + 0.01 i for i = 1 ... agents."""
+def paper_schedules(lam_0, nu, d_0, d_0_slope, varsigma, agents: int = 5) -> Schedules:
+    """Return the paper's pattern, for i = 1 ... agents: d_0 + d_0_slope i, varsigma + 0.01 i."""
     for name, number in {"d_0": d_0, "d_0_slope": d_0_slope, "varsigma": varsigma}.items():
         checks.real(name, number, "one number: the pattern makes one for each of the agents")
     i = np.arange(1, checks.whole("agents", agents, 1) + 1)
@@ -114,9 +121,9 @@ def paper_schedules(lam_0: float, nu: float, d_0: float, d_0_slope: float, varsi
 
 @dataclass(frozen=True)
 class State:
-    """What all agents hold at time t, before they send: theta and psi `[runs, agents, dim]`, z `[agents, agents]`.
+    """What all agents hold at time t, before they send: theta and psi `[runs, agents, dim]`.
 
-    Row i of z is the paper's z_t^i. It never depends on data, so one z serves all runs.
+    Row i of z `[agents, agents]` is the paper's z_t^i, which never depends on data.
     """
 
     t: int
@@ -128,9 +135,9 @@ class State:
 class Messages(NamedTuple):
     """What an eavesdropper sees at one iteration.
 
-    Quantised: integer levels with their steps `[agents]`, value = level * step, or (level + dither) * step where there is a
-    public dither `[runs, 2, agents, dim]` (theta's, then psi's). Otherwise `step` is None and the arrays hold the values
-    themselves. An algorithm without a tracker sends no psi.
+    Quantised: integer levels with their steps `[agents]`, value = level * step, or (level + dither)
+    * step where there is a public dither `[runs, 2, agents, dim]` (theta's, then psi's). Otherwise
+    `step` is None and the arrays hold the values themselves. D-PSGD sends no psi.
     """
 
     t: int
@@ -143,10 +150,12 @@ class Messages(NamedTuple):
         """Return (theta, psi) as their receivers read them."""
         if self.step is None:
             return self.theta, self.psi
-        step = self.step[:, None]
-        of_theta, of_psi = (None, None) if self.dither is None else (self.dither[:, 0], self.dither[:, 1])
-        theta = quantizer.value(self.theta, step, of_theta)
-        return theta, None if self.psi is None else quantizer.value(self.psi, step, of_psi)
+        step, dither = self.step[:, None], _halves(self.dither)
+        theta = quantizer.value(self.theta, step, dither[0])
+        return theta, None if self.psi is None else quantizer.value(self.psi, step, dither[1])
+
+
+_Step = tuple[State, Messages]
 
 
 class Algorithm(Protocol):
@@ -156,21 +165,19 @@ class Algorithm(Protocol):
 
     def coins(self, seed: int) -> Coins: ...
 
-    def step(self, state: State, gradients: np.ndarray, coins: Draws) -> tuple[State, Messages]: ...
+    def step(self, state: State, gradients: np.ndarray, coins: Draws) -> _Step: ...
 
 
 @dataclass(frozen=True)
 class Algorithm1:
-    """The paper's Algorithm 1; with `quantised=False` the same updates with the values themselves on the wire.
+    """The paper's Algorithm 1; with `quantised=False` the values themselves are on the wire.
 
-    `dither` is a public seed (ours, not the paper's): the grid of every coordinate and message is then moved by a fresh uniform
-    offset that anybody can compute from it (`quantizer`). It must not be the private seed of the coins.
-
-    Three more options are ours; `accountant.promise` needs them. `degree` is that of the
-    quantizer's coins. `at_sent` takes every agent's gradient at the value of theta that it *sent*,
-    Q(theta_t^i), in place of theta_t^i: what is sent then decides where gradients are taken,
-    whatever the data are. `box` is a public bound: what is received beyond [-box, box] is read as
-    its nearest end.
+    Four options are ours, not the paper's; `accountant.promise` needs the last three. `dither` is a
+    public seed: the grid of every coordinate and message is moved by a fresh uniform offset that
+    anybody can compute from it (`quantizer`); it must not be the private seed of the coins.
+    `degree` is that of the quantizer's coins. `at_sent` takes every agent's gradient at the value
+    that it *sent*, Q(theta_t^i), in place of theta_t^i. `box` is a public bound: what is received
+    beyond [-box, box] is read as its nearest end.
     """
 
     network: Network
@@ -187,47 +194,54 @@ class Algorithm1:
         quantizer.require_degree(self.degree)
         if self.box is not None:
             _require_positive("box", self.box)
-        if self.network.agents != self.schedules.agents:
-            raise ValueError(
-                f"the network has {self.network.agents} agents and the schedules {self.schedules.agents}: d_0 and varsigma "
-                f"must have one entry per agent (paper_schedules(..., agents={self.network.agents}))"
+        m, ours = self.network.agents, self.schedules.agents
+        if m != ours:
+            rule = (
+                f"d_0 and varsigma must have one entry per agent (paper_schedules(..., agents={m}))"
             )
+            raise ValueError(f"the network has {m} agents and the schedules {ours}: {rule}")
         if self.dither is None:
             return
         if not self.quantised:
-            raise ValueError(f"dither = {self.dither} needs quantised = True: without a grid there is nothing to move")
+            rule = "needs quantised = True: without a grid there is nothing to move"
+            raise ValueError(f"dither = {self.dither} {rule}")
         if isinstance(self.dither, bool):
-            raise ValueError(f"dither = {self.dither} must be the public seed itself, a whole number in [0, 2**64)")
+            rule = "must be the public seed itself, a whole number in [0, 2**64)"
+            raise ValueError(f"dither = {self.dither} {rule}")
         word("dither", self.dither)
 
     def init(self, theta_0: np.ndarray, psi_0: np.ndarray | None = None) -> State:
-        """Return the state at t = 0: theta_0 and psi_0 `[runs, agents, dim]` (psi_0 = 0 by default), z_0 = I."""
+        """Return the state at t = 0: theta_0 and psi_0 `[runs, agents, dim]` (zero by default)."""
         theta_0 = _state_array("theta_0", theta_0, self.network.agents)
-        psi_0 = np.zeros_like(theta_0) if psi_0 is None else _state_array("psi_0", psi_0, self.network.agents)
+        psi_0 = np.zeros_like(theta_0) if psi_0 is None else psi_0
+        psi_0 = _state_array("psi_0", psi_0, self.network.agents)
         if psi_0.shape != theta_0.shape:
-            raise ValueError(f"psi_0 has shape {psi_0.shape}, theta_0 {theta_0.shape}: they must agree")
+            raise ValueError(
+                f"psi_0 has shape {psi_0.shape}, theta_0 {theta_0.shape}: they must agree"
+            )
         return State(0, theta_0, psi_0, np.eye(self.network.agents))
 
     def coins(self, seed: int, uniforms: Callable = Uniforms) -> Coins:
-        """Return the source of this algorithm's coins, `[runs, 2, agents, dim]` at each t; None when nothing is quantised.
+        """Return the source of this algorithm's coins, `[runs, 2, agents, dim]` at each t.
 
-        With a public dither the source gives both, as `Dithered`. The dither of a message is at address (public seed,
-        Purpose.DITHER, run, t), in the order of the coins: a receiver needs no more than these to make it again.
+        With a public dither the source gives both, as `Dithered`. The dither of a message is at
+        address (public seed, Purpose.DITHER, run, t): a receiver can make it again.
         """
         if not self.quantised:
             return no_coins
-        agents, private = self.network.agents, uniforms(seed, Purpose.COINS)
+        m, private = self.network.agents, uniforms(seed, Purpose.COINS)
         if self.dither is None:
-            return lambda runs, t, dim: private(runs, t, (2, agents, dim))
+            return lambda runs, t, dim: private(runs, t, (2, m, dim))
         if seed == self.dither:
-            raise ValueError(f"seed = {seed} is the public dither's seed too: whoever knows it would know the coins")
-        public = uniforms(self.dither, Purpose.DITHER)
-        return lambda runs, t, dim: Dithered(private(runs, t, (2, agents, dim)), public(runs, t, (2, agents, dim)))
+            why = "whoever knows it would know the coins"
+            raise ValueError(f"seed = {seed} is the public dither's seed too: {why}")
+        both = private, uniforms(self.dither, Purpose.DITHER)
+        return lambda runs, t, dim: Dithered(*(draw(runs, t, (2, m, dim)) for draw in both))
 
-    def step(self, state: State, gradients: np.ndarray, coins: Draws = None) -> tuple[State, Messages]:
+    def step(self, state: State, gradients: np.ndarray, coins: Draws = None) -> _Step:
         """Return the state at t + 1 and the messages of iteration t (eq. (4)).
 
-        `coins` has shape `[runs, 2, agents, dim]`: first those of theta, then those of psi; `Dithered` where there is a dither.
+        `coins` are `[runs, 2, agents, dim]`, theta's and psi's; `Dithered` where there is a dither.
         """
         messages = self.send(state, coins)
         return self.move(state, gradients, messages), messages
@@ -237,8 +251,8 @@ class Algorithm1:
         checks.array("gradients", gradients, state.theta.shape)
         sent_theta, sent_psi = cast(tuple[np.ndarray, np.ndarray], messages.values())
         if self.box is not None:
-            sent_theta = np.clip(sent_theta, -self.box, self.box)
-            sent_psi = np.clip(sent_psi, -self.box, self.box)
+            box = -self.box, self.box
+            sent_theta, sent_psi = np.clip(sent_theta, *box), np.clip(sent_psi, *box)
         network, t = self.network, state.t
         psi = _mix(network.C, state.psi, sent_psi)
         psi += self.schedules.lam(t) * gradients
@@ -253,29 +267,34 @@ class Algorithm1:
         coins, dither = self.separate(uniform)
         shape = (len(state.theta), 2, *state.theta.shape[1:])
         checks.array("coins", coins, shape)
-        step = self.schedules.step(state.t)
-        of_theta, of_psi = (None, None)
         if dither is not None:
-            of_theta, of_psi = checks.array("dither", dither, shape).swapaxes(0, 1)
-        theta = quantizer.quantise(state.theta, step[:, None], coins[:, 0], of_theta, self.degree)
-        psi = quantizer.quantise(state.psi, step[:, None], coins[:, 1], of_psi, self.degree)
+            checks.array("dither", dither, shape)
+        step = self.schedules.step(state.t)
+        theta, psi = (
+            quantizer.quantise(y, step[:, None], coins[:, k], offset, self.degree)
+            for k, (y, offset) in enumerate(
+                zip((state.theta, state.psi), _halves(dither), strict=True)
+            )
+        )
         return Messages(state.t, theta, psi, step, dither)
 
     def separate(self, uniform: Draws) -> tuple[np.ndarray, np.ndarray | None]:
         """Return (coins, dither) of one step, or say which of the two is missing or has no use."""
         if uniform is None:
-            raise ValueError("coins are needed to quantise: shape [runs, 2, agents, dim], uniform in [0, 1)")
+            shape = "shape [runs, 2, agents, dim], uniform in [0, 1)"
+            raise ValueError(f"coins are needed to quantise: {shape}")
         if isinstance(uniform, Dithered) != (self.dither is not None):
-            found = "coins came with a dither" if self.dither is None else "coins came without it: pass Dithered(coins, dither)"
-            raise ValueError(f"dither = {self.dither}, but the {found}")
-        return (uniform.coins, uniform.dither) if isinstance(uniform, Dithered) else (uniform, None)
+            without = "without it: pass Dithered(coins, dither)"
+            found = "with a dither" if self.dither is None else without
+            raise ValueError(f"dither = {self.dither}, but the coins came {found}")
+        return tuple(uniform) if isinstance(uniform, Dithered) else (uniform, None)
 
 
 @dataclass(frozen=True)
 class DPSGD:
-    """Decentralised parallel SGD (Lian et al. 2017): theta_{t+1}^i = sum_j W_ij theta_t^j - lam_t g_t^i.
+    """D-PSGD (Lian et al. 2017), in the clear: theta_{t+1}^i = sum_j W_ij theta_t^j - lam_t g_t^i.
 
-    W must be symmetric and doubly stochastic; `metropolis` makes one from a network. Everything is sent in the clear.
+    W must be symmetric and doubly stochastic; `metropolis` makes one from a network.
     """
 
     W: np.ndarray
@@ -284,7 +303,8 @@ class DPSGD:
     def __post_init__(self) -> None:
         W = checks.reals("W", self.W).copy()
         checks.instance("schedules", self.schedules, Schedules)
-        if W.ndim != 2 or W.shape[0] != W.shape[1] or (W < 0).any() or not np.allclose(W, W.T, rtol=0, atol=1e-12):
+        square = W.ndim == 2 and W.shape[0] == W.shape[1]
+        if not square or (W < 0).any() or not np.allclose(W, W.T, rtol=0, atol=1e-12):
             raise ValueError("W must be square, symmetric and non-negative (Lian et al. 2017)")
         if not np.allclose(W.sum(axis=1), 1.0, rtol=0, atol=1e-12):
             raise ValueError("every row of W must sum to one (Lian et al. 2017)")
@@ -301,11 +321,12 @@ class DPSGD:
         """Return the empty source: D-PSGD sends everything in the clear."""
         return no_coins
 
-    def step(self, state: State, gradients: np.ndarray, coins: Draws = None) -> tuple[State, Messages]:
+    def step(self, state: State, gradients: np.ndarray, coins: Draws = None) -> _Step:
         """Return the state at t + 1 and the messages (the states themselves) of iteration t."""
         checks.array("gradients", gradients, state.theta.shape)
         theta = np.matmul(self.W, state.theta) - self.schedules.lam(state.t) * gradients
-        return State(state.t + 1, theta, state.psi, state.z), Messages(state.t, state.theta, None, None)
+        messages = Messages(state.t, state.theta, None, None)
+        return State(state.t + 1, theta, state.psi, state.z), messages
 
 
 def no_coins(runs: Sequence[int], t: int, dim: int) -> None:
@@ -313,7 +334,7 @@ def no_coins(runs: Sequence[int], t: int, dim: int) -> None:
 
 
 def metropolis(network: Network) -> np.ndarray:
-    """Return Metropolis weights on the undirected graph under R and C together: symmetric, doubly stochastic."""
+    """Return Metropolis weights on the undirected graph under R and C: doubly stochastic."""
     checks.instance("network", network, Network)
     linked = ((network.R > 0) | (network.C > 0)) | ((network.R > 0) | (network.C > 0)).T
     degree = linked.sum(axis=1)
@@ -322,23 +343,13 @@ def metropolis(network: Network) -> np.ndarray:
 
 
 def run(
-    algorithm: Algorithm,
-    oracle: Oracle,
-    theta_0: np.ndarray,
-    iterations: int,
-    *,
-    seed: int,
-    runs: Sequence[int] | None = None,
-    psi_0: np.ndarray | None = None,
-    observe: Callable[[State, Messages], None] | None = None,
+    algorithm: Algorithm, oracle: Oracle, theta_0, iterations: int, *, psi_0=None, **options
 ) -> State:
     """Return the state after `iterations` steps from theta_0 `[runs, agents, dim]`.
 
-    `runs` are the numbers of the runs in this batch (0, 1, 2, ... by default): the coins of a run depend on (seed, its number)
-    alone, so a batch may be cut in any way. `observe(state, messages)` is called with the state at each t and with what was
-    sent there: keep what you need of it (`Transcript` keeps everything an eavesdropper sees).
+    `options` are those of `resume`; `seed` must be among them.
     """
-    return resume(algorithm, oracle, algorithm.init(theta_0, psi_0), iterations, seed=seed, runs=runs, observe=observe)
+    return resume(algorithm, oracle, algorithm.init(theta_0, psi_0), iterations, **options)
 
 
 def resume(
@@ -351,11 +362,17 @@ def resume(
     runs: Sequence[int] | None = None,
     observe: Callable[[State, Messages], None] | None = None,
 ) -> State:
-    """Return the state `iterations` steps after the given one: a run that is cut anywhere and resumed ends in the same bits."""
+    """Return the state `iterations` steps later; runs that are cut and resumed end in equal bits.
+
+    `runs` are the numbers of the runs in this batch (0, 1, 2, ... by default): the coins of a run
+    depend on (seed, its number) alone, so a batch may be cut in any way. `observe(state, messages)`
+    is called with the state at each t and with what was sent there (`Transcript` keeps it all).
+    """
     iterations = checks.whole("iterations", iterations)
     runs = range(len(state.theta)) if runs is None else runs
     if not isinstance(runs, Sequence | np.ndarray):
-        raise ValueError(f"runs = {checks.shown(runs)} must be a list of run numbers, one for each run of theta_0")
+        rule = "must be a list of run numbers, one for each run of theta_0"
+        raise ValueError(f"runs = {checks.shown(runs)} {rule}")
     if len(runs) != len(state.theta):
         raise ValueError(f"{len(runs)} run numbers for {len(state.theta)} runs of theta_0")
     coins = algorithm.coins(seed)
@@ -369,7 +386,7 @@ def resume(
     return state
 
 
-def _advance(algorithm, oracle: Oracle, state: State, draws: Draws) -> tuple[State, Messages]:
+def _advance(algorithm, oracle: Oracle, state: State, draws: Draws) -> _Step:
     """Return the next state and the messages; gradients are taken at theta, or at what was sent."""
     if not getattr(algorithm, "at_sent", False):
         return algorithm.step(state, _gradients(oracle, state.theta, state.t), draws)
@@ -397,11 +414,12 @@ class Transcript:
 
 
 class Diverged(ArithmeticError):
-    """A state is no longer finite. `t` is the iteration that made it so, `runs` the positions of the runs concerned."""
+    """A state is no longer finite: iteration `t` made it so, at the positions `runs`."""
 
     def __init__(self, t: int, runs: np.ndarray, agent: int):
+        where = f"in {len(runs)} run(s) of this batch"
         super().__init__(
-            f"iteration {t} made theta or psi of agent {agent} infinite or NaN, in {len(runs)} run(s) of this batch"
+            f"iteration {t} made theta or psi of agent {agent} infinite or NaN, {where}"
         )
         self.t, self.runs = t, runs
 
@@ -413,10 +431,15 @@ def _require_finite(state: State) -> None:
     raise Diverged(state.t - 1, np.flatnonzero(wrong.any(axis=1)), int(np.argwhere(wrong)[0][1]))
 
 
+def _halves(dither: np.ndarray | None) -> tuple:
+    """Return theta's and psi's part of a dither, or none of both."""
+    return (None, None) if dither is None else (dither[:, 0], dither[:, 1])
+
+
 def _mix(matrix: np.ndarray, own: np.ndarray, sent: np.ndarray) -> np.ndarray:
     """Return (1 + M_ii) own^i + sum_{j != i} M_ij sent^j for every agent i."""
     mixed = (1.0 + np.diag(matrix))[:, None] * own
-    for i, j in np.argwhere(matrix > 0):  # one edge j -> i after the other: the same order of additions in every batch
+    for i, j in np.argwhere(matrix > 0):  # in one order of additions, whatever the batch
         mixed[:, i] += matrix[i, j] * sent[:, j]
     return mixed
 

@@ -1,43 +1,34 @@
 """The dynamic stochastic quantizer of eq. (3), and what one quantised coordinate gives away.
 
-A message is a whole number, the *level*, sent together with the public step: value = level * step. An input y
-lies between two neighbouring levels and goes up with probability equal to its fractional part:
+    >>> quantise(y=2.3, step=1.0, coins=np.array([0.1, 0.5, 0.9])).tolist()
+    [3, 2, 2]
+    >>> law(0.25, 1.0, degree=3).probabilities.round(4).tolist()  # of the levels -1, 0, 1, 2
+    [0.0703, 0.612, 0.3151, 0.0026]
+    >>> [round(information(p) * (p + 1) / 12, 3) for p in (2, 3, 4)]  # times variance; Gaussian: 1
+    [1.5, 1.046, 1.023]
+
+A message is a whole number, the *level*, sent together with the public step: value = level * step.
+An input y goes to one of its two neighbouring levels, up with probability its fractional part:
 
     y / d = n + a,  0 <= a < 1:     level = n + 1 with probability a,  n with probability 1 - a.
 
-The paper writes the fraction in (0, 1] (a grid point is the upper end of its cell), we write it in [0, 1) (a grid
-point is the lower end). The two are the same mechanism: only a grid point has two names, and under both it is sent
-unchanged, with probability one. So E[Q(y)] = y, and the variance a (1 - a) d**2 is at most d**2 / 4.
+So E[Q(y)] = y, and the variance a (1 - a) d**2 is at most d**2 / 4. (The paper writes the fraction
+in (0, 1]: only a grid point has two names, and under both it is sent unchanged.) In float64 y / d
+is rounded once, and a by at most 2**-53 more: as much as a coin of 53 bits.
 
-In float64 y / d is rounded once, and a by at most 2**-53 more (a tiny negative input has a = 1): as much as a coin of 53 bits.
+With a *public dither* (Gray and Stockham 1993; ours, not the paper's) the grid is moved by U d, U
+uniform in [0, 1), fresh for every coordinate and message, known to everybody and independent of the
+data. The level is still a whole number, value = (level + U) * step, E[value] = y.
 
-With a *public dither* the grid is moved by U d, U uniform in [0, 1), fresh for every coordinate and message, known to everybody
-and independent of the data (Gray and Stockham 1993; ours, not the paper's):
-
-    y / d - U = n + a:     level = n + 1 with probability a, n otherwise;     value = (level + U) * step.
-
-The level is still a whole number, E[value] = y, and given U the variance a (1 - a) d**2 is at most d**2 / 4 as before. But a
-is now uniform whatever y is, so over U the variance is d**2 / 6 everywhere, and value - y has the triangular density
-(1 - |x| / d) / d for every y: `triangular` says what that gives away. In float64 the message of y is within total variation
-`DITHERED_ERROR` of the exact dithered message of the input step * fl(y / step), rounded once (proof at `pmf`).
-
-**A smoother coin** (ours, not the paper's). With `degree` p the level is that of eq. (3) for y plus
-p - 1 private uniform numbers in [-d/2, d/2]. So it is one of the p + 1 grid points nearest to y,
-with the values of the B-spline of degree p as weights, which one coin decides; p = 1 is eq. (3)
-itself, to the last bit. Still E[value] = y, and for p >= 2 the variance is (p + 1) d**2 / 12
-wherever y lies, dither or not: d**2 / 4 for p = 2, the paper's own bound. What is gained: for p >=
-2 the law of the level moves smoothly with y, so its Fisher information is finite (`information`),
-and a shift of eps steps costs eps**2 instead of eps. With p = 3 this is nearly as good as Gaussian
-noise of the same variance, *without a dither*:
-
-    >>> [round(information(p) * (p + 1) / 12, 3) for p in (2, 3, 4)]  # times variance; Gaussian: 1
-    [1.5, 1.046, 1.023]
-    >>> law(0.25, 1.0, degree=3).probabilities.round(4).tolist()  # of the levels -1, 0, 1, 2
-    [0.0703, 0.612, 0.3151, 0.0026]
-
+**A smoother coin** (ours too). With `degree` p the level is that of eq. (3) for y plus p - 1
+private uniform numbers in [-d/2, d/2]: one of the p + 1 grid points nearest to y, with the values
+of the B-spline of degree p as weights, which one coin decides; p = 1 is eq. (3) itself, to the last
+bit. Still E[value] = y, and for p >= 2 the variance is (p + 1) d**2 / 12 wherever y lies: d**2 / 4
+for p = 2, the paper's own bound. What is gained: the law of the level moves smoothly with y, its
+Fisher information is finite (`information`), and a shift of eps steps costs eps**2, not eps.
 docs/proofs/promise.md, section 1, proves these statements.
 
-`step` broadcasts against the input. Steps of shape `[agents]` belong to states `[runs, agents, dim]`: write
+`step` broadcasts against the input. Steps `[agents]` belong to states `[runs, agents, dim]`: write
 `step[:, None]`, or let `optimizer` do it.
 """
 
@@ -52,13 +43,13 @@ import numpy as np
 from ldp_core import checks
 
 LARGEST_LEVEL = 2.0**52  # beyond it a float64 has no fractional part left, and eq. (3) no meaning
-GRID = np.linspace(0.0, 1.0, 2**13 + 1)  # of fractions, where the largest information is looked for
+GRID = np.linspace(0.0, 1.0, 2**13 + 1)  # of fractions, where the largest information is found
 LARGEST_DEGREE = 8  # of the spline; its noise is then Gaussian to the eye
-DITHERED_ERROR = 2.0**-51  # total variation of one dithered coordinate that 53-bit coins, dithers and sums can cost (see `pmf`)
+DITHERED_ERROR = 2.0**-51  # total variation that coins and dithers of 53 bits cost (`precision`)
 
 
 class Pmf(NamedTuple):
-    """The two levels an input can be sent as: `lower` with probability 1 - `upper_probability`, else `lower + 1`."""
+    """The two levels of an input: `lower`, or with `upper_probability` `lower + 1`."""
 
     lower: np.ndarray
     upper_probability: np.ndarray
@@ -72,22 +63,17 @@ class Law(NamedTuple):
 
 
 class NotFinite(ArithmeticError, ValueError):
-    """A number as only a diverging run produces it: infinite, NaN, or too large beside the step to be quantised."""
+    """A number as only a diverging run produces it: infinite, NaN, or too large for the step."""
 
 
 def pmf(y, step, dither=None) -> Pmf:
-    """Return the two-point distribution of the level that y is sent as (eq. (3)); with a dither, on the grid moved by it.
+    """Return the two-point distribution of the level (eq. (3)), on the grid moved by a dither.
 
-    With a dither, y / d is split into its cell n and fraction f before U is subtracted, so that no digit of U is lost however
-    large y / d is. Let R = fl(y / d), U a multiple of 2**-53, u = 2**-54. Then f = R - n is exact, or rounded by at most u
-    when R is in (-1, 0); f - U lies in (-1, 1] and is rounded by at most u; its fractional part again by at most u; a 53-bit
-    coin goes up with a probability within 2u of a. Compare with the exact mechanism on R whose dither U' is uniform on
-    [U, U + 2u), of which the receiver sees U: it is the same function of an input that differs by at most 2u. Two inputs that
-    differ by s steps have messages within total variation s (`total_variation`), so all in all the two mechanisms differ by
-    at most (3 + 2 + 2) u < 8 u = 2**-51.
+    With a dither y / d is split into its cell and fraction before U is subtracted, so that no digit
+    of U is lost however large y / d is.
 
-    Raises ValueError when a step is not positive and finite, an input is not finite, |y| / step exceeds 2**52, or a dither is
-    not in [0, 1).
+    Raises ValueError when a step is not positive and finite, an input is not finite, |y| / step
+    exceeds 2**52, or a dither is not in [0, 1).
     """
     y, step = checks.reals("y", y), checks.reals("step", step)
     require_step(step)
@@ -105,11 +91,10 @@ def pmf(y, step, dither=None) -> Pmf:
 
 
 def quantise(y, step, coins, dither=None, degree: int = 1) -> np.ndarray:
-    """Return integer levels for y, decided by `coins` uniform in [0, 1): up when coin < fractional part.
+    """Return integer levels for y, decided by `coins` uniform in [0, 1): up when coin < fraction.
 
-    The coins are arguments so that the caller owns the randomness (`ldp_core.randomness`, 53 bits
-    each); so is the public dither. One coin decides among degree + 1 levels too, by their cumulated
-    weights, the highest first.
+    The caller owns the randomness (`ldp_core.randomness`, 53 bits each). One coin decides among
+    degree + 1 levels too, by their cumulated weights, the highest first.
     """
     coins = checks.reals("coins", coins)
     _require_unit("coins", coins, "a uniform number")
@@ -127,12 +112,11 @@ def quantise(y, step, coins, dither=None, degree: int = 1) -> np.ndarray:
 
 
 def law(y, step, dither=None, degree: int = 1) -> Law:
-    """Return the law of the level that y is sent as: B-spline weights of its p + 1 neighbours.
+    """Return the law of the level of y: B-spline weights of its p + 1 neighbours.
 
     With x = y / d - U, n = floor(x) for odd p and floor(x + 1/2) for even p, and a the fraction
     that is left, the level is n - floor(p/2) + p - i with probability b_p(a + i), i = 0 ... p,
-    where b_p is the density of the sum of p + 1 uniform numbers. In float64 the message is within
-    total variation `precision(p)` of the exact one of the input step * fl(y / step).
+    where b_p is the density of the sum of p + 1 uniform numbers.
     """
     lowest, fraction = _cell(y, step, dither, degree)
     return Law(lowest, np.stack(_weights(fraction, degree)[::-1], axis=-1))
@@ -141,9 +125,9 @@ def law(y, step, dither=None, degree: int = 1) -> Law:
 def precision(degree: int) -> float:
     """Return the total variation per coordinate that coins, dithers and sums of 53 bits can cost.
 
-    As at `pmf` for the input and the dither (5 u, u = 2**-54); 2 u for the coin at each of p
-    thresholds; a weight is made by p rounds of at most 7 roundings of positive numbers and p more
-    are summed, 17 p u at each threshold: at most 24 p**2 u in all.
+    The message is so close to the exact one of the input step * fl(y / step): 5 u for the input and
+    the dither, u = 2**-54; 2 u for the coin at each of p thresholds; a weight is made by p rounds
+    of at most 7 roundings of positive numbers and p more are summed, 17 p u at each threshold.
     """
     return DITHERED_ERROR if degree == 1 else 24 * degree**2 * 2.0**-54
 
@@ -172,10 +156,9 @@ def information(degree: int, dithered: bool = False) -> float:
     """Return a bound of the Fisher information about y / d: the largest over y; dithered, the mean.
 
     At fraction a it is I(a) = sum_i b_p'(a + i)**2 / b_p(a + i), b_p'(x) = b_(p-1)(x) - b_(p-1)(x -
-    1); its first and last terms are p a**(p-2) / (p-1)! and that of 1 - a. Infinite for p = 1. For
-    p = 2: I(a) = 4 + (1-2a)**2 / (1/2 + a - a**2), at most 6, with mean 2 sqrt(3) log(2 + sqrt(3))
-    = 4.5621. The mean is a Gauss sum of an analytic function, the largest value is taken on a grid
-    of 2**-13; a part in 10**6 covers what they miss.
+    1); its first and last terms are p a**(p-2) / (p-1)! and that of 1 - a. Infinite for p = 1. The
+    mean is a Gauss sum of an analytic function, the largest value is taken on a grid of 2**-13; a
+    part in 10**6 covers what they miss.
     """
     if require_degree(degree) == 1:
         return math.inf
@@ -187,7 +170,8 @@ def information(degree: int, dithered: bool = False) -> float:
 
 def dearest(degree: int) -> float:
     """Return the place y / d, within a cell, at which a level gives most information about it."""
-    return float(GRID[_information(GRID, require_degree(degree)).argmax()]) - 0.5 * (degree % 2 == 0)
+    fraction = GRID[_information(GRID, require_degree(degree)).argmax()]
+    return float(fraction) - (0.0 if degree % 2 else 0.5)
 
 
 def value(levels, step, dither=None) -> np.ndarray:
@@ -197,45 +181,42 @@ def value(levels, step, dither=None) -> np.ndarray:
 
 
 def probability(level, y, step, dither=None, degree: int = 1) -> np.ndarray:
-    """Return P(Q(y) = level * step), or with a dither P(Q(y) = (level + dither) * step), given the dither."""
+    """Return the probability of a level, given the dither."""
     return _at(law(y, step, dither, degree), level)
 
 
 def total_variation(y, other, step) -> np.ndarray:
-    """Return the exact total variation between the messages of two inputs, coordinate by coordinate, without dither.
+    """Return the exact total variation between the messages of two inputs (degree 1, no dither).
 
     With n + a and n' + a' for the two inputs divided by the step, n <= n':
 
-        n' = n        |a - a'|                 the same two levels
-        n' = n + 1    max(1 - a, a')           they share the level n + 1 only, with probabilities a and 1 - a'
-        n' > n + 1    1                        no level in common
+        n' = n        |a - a'|              the same two levels
+        n' = n + 1    max(1 - a, a')        they share the level n + 1 only
+        n' > n + 1    1                     no level in common
 
-    In the second case the overlap is min(a, 1 - a'), and one minus it is the maximum above. Lemma 6 bounds this by
-    |y - y'| / d when that is below one, with equality in the first case; the third case is the one it leaves out.
+    Lemma 6 bounds this by |y - y'| / d when that is below one, with equality in the first case; the
+    third case is the one it leaves out.
     """
     first, second = pmf(y, step), pmf(other, step)
     swap = first.lower > second.lower
     low = np.where(swap, second.upper_probability, first.upper_probability)
     high = np.where(swap, first.upper_probability, second.upper_probability)
-    cells_apart = np.abs(first.lower - second.lower)
-    return np.select([cells_apart == 0, cells_apart == 1], [np.abs(low - high), np.maximum(1.0 - low, high)], 1.0)
+    apart = np.abs(first.lower - second.lower)
+    near = [np.abs(low - high), np.maximum(1.0 - low, high)]
+    return np.select([apart == 0, apart == 1], near, 1.0)
 
 
 def bits_fixed_length(levels) -> np.ndarray:
-    """Return bits per coordinate when every level of a message takes the same number of bits.
+    """Return bits per coordinate when every level of a message (the last axis) takes as many.
 
-    The last axis is one message. Its smallest and largest level are known to both sides (a header of a few bytes for
-    the whole message), so a coordinate needs ceil(log2(largest - smallest + 1)) bits.
+    Its smallest and largest level are known to both sides, from a header of a few bytes.
     """
     levels = np.asarray(levels)
     return np.ceil(np.log2(np.ptp(levels, axis=-1) + 1.0))
 
 
 def bits_entropy(levels) -> float:
-    """Return the Shannon entropy, in bits per coordinate, of all the levels given taken as one source.
-
-    This is what an ideal entropy coder that knows the frequencies would need.
-    """
+    """Return the Shannon entropy of all the levels, in bits per coordinate: an ideal code's need."""
     _, counts = np.unique(np.asarray(levels), return_counts=True)
     frequency = counts / counts.sum()
     return float(np.sum(frequency * np.log2(1.0 / frequency)))
@@ -313,4 +294,5 @@ def _require_ratio(ratio: np.ndarray, y: np.ndarray, step: np.ndarray) -> None:
     worst_y, worst_step = y[wrong].flat[0], step[wrong].flat[0]
     if not np.isfinite(worst_y):
         raise NotFinite(f"y = {worst_y} must be finite to be quantised (eq. (3))")
-    raise NotFinite(f"|y| / step = {abs(worst_y)} / {worst_step} must not exceed 2**52: no fractional part is left (eq. (3))")
+    rule = "must not exceed 2**52: no fractional part is left (eq. (3))"
+    raise NotFinite(f"|y| / step = {abs(worst_y)} / {worst_step} {rule}")

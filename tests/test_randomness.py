@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ldp_core.randomness import COIN_BITS, Purpose, Uniforms, generator
+from ldp_core.randomness import Purpose, Uniforms, generator
 
 
 def test_batch_order_and_horizon_do_not_matter():
@@ -32,7 +32,7 @@ def test_every_part_of_the_address_counts(other):
 
 
 def test_coins_have_53_bits():
-    uniforms = Uniforms(0, Purpose.COINS)([0], 0, (4096,))[0] * 2.0**COIN_BITS
+    uniforms = Uniforms(0, Purpose.COINS)([0], 0, (4096,))[0] * 2.0**53
     assert np.array_equal(uniforms, np.floor(uniforms))
     assert 0.45 < (uniforms % 2).mean() < 0.55  # the last bit is random too: false alarm below 1e-9 (6.4 standard deviations)
 

@@ -1,48 +1,35 @@
-"""A worst case that is certified: no data, no neighbours and no attacker can make delta larger.
+"""A certified worst case for Algorithm 1 as printed: no data, no neighbours can make delta larger.
 
-From public constants alone, for a finite number of iterations or for all time. `sensitivity` bounds how far apart the states of
-one agent can be; here the bounds of single messages become one delta.
+    >>> from ldp_core import network
+    >>> schedules = Schedules(0.5, 0.71, (1e4,) * 5, (0.51,) * 5)
+    >>> found = certify(network.paper(0.2), schedules, d_l=1.0, L1=0.25, iterations=1000)
+    >>> found.product.max().round(4)
+    np.float64(0.013)
 
-One message. Its coordinates have independent coins, and one coordinate has total variation at most |y - y'| / d (Lemma 6).
-So the message theta_t has total variation at most a_t = min(1, e_t / d_t) and psi_t at most b_t = min(1, p_t / d_t),
-whatever was received before.
-
-All messages. Let the neighbours react to what they receive, and let an attacker read every channel. Run the mechanism on D
-and D' together: as long as both transcripts are equal, everything received is equal (the others' data are the same, and
-they act on equal messages, so their coins can be shared), the bounds hold, and the next message can be coupled to differ
-with probability at most a_t, or b_t (maximal coupling). Both transcripts are equal to the end with probability at least
-prod (1 - a_t)(1 - b_t). Hence
+From public constants alone, for a finite number of iterations or for all time. `sensitivity` bounds
+how far apart the states of one agent can be; message theta_t then has total variation at most a_t =
+min(1, e_t / d_t), psi_t at most b_t = min(1, p_t / d_t), whatever was received, and by coupling
 
     delta <= 1 - prod_t (1 - a_t)(1 - b_t) <= sum_t (e_t + p_t) / d_t.
 
-The right side is how the paper composes; it is kept as computed, and says nothing when it exceeds one. The left side never
-does.
-
-Never above Theorem 2.1 as printed: p_t <= rho_psi,t because g_t <= 2 d_l; then, with 1 / (m [z_t^i]_i) <= C_z P_z**t + 1 /
-u_i (Lemma 4),
-
-    (c p_t + lam_t g_t) / (m [z_t^i]_i) <= (C_z P_z**t + 1 / u_i) (c rho_psi,t + 2 d_l lam_t)
-                                        <= (C_z P_z**t + 1 / u_i) (rho_psi,t+1 + rho_psi,t)
-
-because the last bracket is (2 - c) rho_psi,t + 2 d_l lam_t; so e_t <= rho_theta,t by induction.
-
-All time. The messages up to a horizon are followed one by one, the later ones have the proven tail T (the sum of their (e_t
-+ p_t) / d_t) and the peak s < 1 (the largest of them). -log(1 - x) / x grows with x, so the later factors multiply to at
-least exp(T log(1 - s) / s).
+The right side is how the paper composes; it is kept as computed, and says nothing when it exceeds
+one. Both are at most Theorem 2.1 as printed. Proofs: docs/proofs/certificate.md, section 2.
+`promise` certifies much less for an algorithm that is changed a little.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass
 
 import numpy as np
 
-from ldp_core.accountant.sensitivity import UP, Setting, UnitBudget, times, unit_budget
+from ldp_core.accountant.sensitivity import UP, Setting, UnitBudget, per_agent, times, unit_budget
 from ldp_core.checks import whole
 from ldp_core.network import Network
 from ldp_core.optimizer import Schedules
-from ldp_core.randomness import COIN_BITS
+from ldp_core.search import PRECISION, smallest_safe
 
 HORIZON = 20_000  # messages that are followed one by one when the question is about all time
 
@@ -51,9 +38,8 @@ HORIZON = 20_000  # messages that are followed one by one when the question is a
 class Certificate:
     """Bounds of delta^i after `iterations` (math.inf: all time), one per agent.
 
-    `product` is the certificate, at most 1; `sum` composes the same messages as the paper does, and is not clipped. `tail`
-    is the share of `sum` that comes from the analytic bound beyond `horizon` (zero for finite time). Both suppose coins of
-    exact probability; `coins` is what coins of 53 bits can add to either (`coin_term`), None when no dimension was given.
+    `product` is the certificate, at most 1; `sum` composes the same messages as the paper does, and
+    is not clipped. `tail` is the share of `sum` that comes from beyond `horizon`.
     """
 
     iterations: float
@@ -61,12 +47,11 @@ class Certificate:
     product: np.ndarray
     horizon: int
     tail: np.ndarray
-    coins: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Course:
-    """The certificate after 1, 2, ... iterations: row t of `sum` and `product` `[time, agents]` is for t + 1 iterations."""
+    """The certificate after 1, 2, ... iterations, `[time, agents]`: row t is for t + 1 of them."""
 
     sum: np.ndarray
     product: np.ndarray
@@ -79,69 +64,110 @@ def certify(
     L1,
     iterations: float,
     *,
-    k: int = 0,
-    warm_up: int = 0,
-    samples: int = 1,
-    dim: int | None = None,
     horizon: int = HORIZON,
+    **options,
 ) -> Certificate:
-    """Return the certified worst case of delta^i after `iterations` (math.inf for all time), over all data and all neighbours.
+    """Return the certified worst case of delta^i after `iterations` (math.inf for all time).
 
-    `d_l`, `L1`, `warm_up` and `samples` are explained in `sensitivity.Setting`; `k` is the time at which the modified data
-    point arrives (0 is the worst). For all time `horizon` messages are followed one by one: a longer one is tighter.
-    Without L1, or with varsigma >= nu, or a horizon too short for the tail's proof, `sum` is infinite and `product` is 1 at
-    infinite time.
+    `d_l`, `L1` and the options `warm_up`, `samples` and `k` (when the modified data point arrives;
+    0 is the worst) are explained in `sensitivity`. For all time `horizon` messages are followed one
+    by one: more are tighter. Without L1, with varsigma >= nu, or with a horizon too short for the
+    tail's proof, `sum` is infinite and `product` is 1 at infinite time.
     """
-    setting = Setting.of(network, schedules, d_l, L1, warm_up=warm_up, samples=samples, k=k)
-    for_ever = iterations == math.inf
-    followed = whole("horizon", horizon, 1) if for_ever else whole("iterations", iterations, 0)
-    unit = unit_budget(setting, followed, for_ever=for_ever)
+    setting = Setting.of(network, schedules, d_l, L1, **options)
+    followed, unit = _followed(setting, iterations, horizon)
     scale = scale_of(setting, np.asarray(schedules.d_0))
     total, tail = compose_sum(unit, scale), times(scale, unit.tail)
     with np.errstate(invalid="ignore"):
         share = np.where(tail > 0, np.where(np.isfinite(tail), tail / total, 1.0), 0.0)
-    coins = None if dim is None else coin_term(iterations, dim)
-    return Certificate(iterations, total, compose_product(unit, scale), followed, share, coins)
+    return Certificate(iterations, total, compose_product(unit, scale), followed, share)
 
 
-def course(
-    network: Network, schedules: Schedules, d_l, L1, iterations: int, *, k: int = 0, warm_up: int = 0, samples: int = 1
-) -> Course:
-    """Return the certificate after each of 1 ... iterations; its last row equals `certify` to the last bit."""
-    setting = Setting.of(network, schedules, d_l, L1, warm_up=warm_up, samples=samples, k=k)
+def course(network, schedules: Schedules, d_l, L1, iterations: int, **options) -> Course:
+    """Return the certificate after each of 1 ... iterations; its last row is `certify`."""
+    setting = Setting.of(network, schedules, d_l, L1, **options)
     unit = unit_budget(setting, whole("iterations", iterations, 0))
     scale = scale_of(setting, np.asarray(schedules.d_0))
     return Course(_sums(unit, scale), _products(unit, scale))
 
 
-def coin_term(iterations: float, dim: int) -> float:
-    """Return what coins of 53 bits can add to a total variation: 2 dim (iterations - 1) 2**-53; infinite for all time.
+def calibrate(
+    target,
+    network: Network,
+    schedules: Schedules,
+    d_l,
+    L1,
+    iterations: float,
+    *,
+    horizon: int = HORIZON,
+    **options,
+) -> np.ndarray:
+    """Return d_0^i for every agent such that `product` after `iterations` is at most `target`.
 
-    A coin that should fall with probability a falls with ceil(a 2**53) / 2**53. Two states of one coordinate can thereby
-    move apart by less than 2**-53, and equal ones not at all: the messages of t = 0 are equal. The term does not fade as
-    states converge, because a difference however small may have a multiple of 2**-53 inside: over truly infinite time it
-    bounds nothing, and `coin_horizon` says how long it stays small. The rounding of the states, and of y / d, is not in it.
+    `target` is one delta in (0, 1) or one per agent; the d_0 of `schedules` is not used. The bound
+    falls when d_0^i grows, and what is returned lies at most a part in 10**9 above the smallest, on
+    the safe side. Raises ValueError when no finite d_0 reaches the target.
     """
-    dim = whole("dim", dim, 1)
-    if iterations == math.inf:
-        return math.inf
-    return 2 * dim * max(0, whole("iterations", iterations, 0) - 1) * 2.0**-COIN_BITS
+    target = targets(target, network.agents)
+    setting = Setting.of(network, schedules, d_l, L1, **options)
+    _, unit = _followed(setting, iterations, horizon)
+
+    def is_safe(d_0: np.ndarray) -> np.ndarray:
+        return compose_product(unit, scale_of(setting, d_0)) <= target
+
+    safe = _with_room(compose_sum(unit, scale_of(setting, np.ones(network.agents))), target)
+    # 1 - prod (1 - a) >= 1 - exp(-sum a): where the sum is -log(1 - target) it is still too large
+    unsafe = safe * target / -np.log1p(-target) * (1.0 - PRECISION)
+    safe = smallest_safe(is_safe, unsafe, safe)
+    while not (met := is_safe(safe)).all():  # only if rounding ate all the room
+        safe = np.where(met, safe, safe * (1.0 + PRECISION))
+    return safe
 
 
-def coin_horizon(share: float, dim: int) -> int:
-    """Return the largest number of iterations for which `coin_term` is at most `share`."""
-    if not (math.isfinite(share) and share >= 0):
-        raise ValueError(f"share = {share} must be finite and not negative")
-    return 1 + int(math.ldexp(share, COIN_BITS)) // (2 * whole("dim", dim, 1))
+def with_d_0(schedules: Schedules, d_0) -> Schedules:
+    """Return the same schedules with other initial steps d_0^i (one number, or one per agent)."""
+    steps = np.broadcast_to(d_0, (schedules.agents,)).tolist()
+    return dataclasses.replace(schedules, d_0=tuple(steps))
+
+
+def targets(target, agents: int) -> np.ndarray:
+    """Return one target per agent, each in (0, 1)."""
+    array = per_agent("target", target, agents)
+    wrong = ~((array > 0) & (array < 1))
+    if wrong.any():
+        rule = "must lie in (0, 1): 0 needs an infinite step, 1 promises nothing"
+        raise ValueError(f"target = {array[wrong].flat[0]} {rule}")
+    return array
+
+
+def _with_room(total: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """Return a little more than the d_0 at which a sum, `total` at d_0 = 1, meets the target."""
+    with np.errstate(over="ignore"):
+        d_0 = total / target * (1.0 + PRECISION / 4)
+    if not np.isfinite(d_0).all():
+        i = int(np.argmin(np.isfinite(d_0)))
+        raise ValueError(f"agent {i}: no finite d_0 makes the bound at most target = {target[i]}")
+    return np.maximum(d_0, np.finfo(np.float64).tiny)
+
+
+def _followed(setting: Setting, iterations: float, horizon: int) -> tuple[int, UnitBudget]:
+    for_ever = iterations == math.inf
+    name, number, least = ("horizon", horizon, 1) if for_ever else ("iterations", iterations, 0)
+    followed = whole(name, number, least)
+    return followed, unit_budget(setting, followed, for_ever=for_ever)
 
 
 def compose_sum(unit: UnitBudget, scale: np.ndarray) -> np.ndarray:
-    """Return the paper's composition for 2 d_l / d_0 = `scale`, per agent, with the tail, rounded upwards."""
-    return (_last(_sums(unit, scale)) + times(scale, unit.tail)) * np.where(unit.tail > 0, UP, 1.0)
+    """Return the paper's composition for 2 d_l / d_0 = `scale`, with the tail, rounded upwards."""
+    more = np.where(unit.tail > 0, UP, 1.0)
+    return (_last(_sums(unit, scale)) + times(scale, unit.tail)) * more
 
 
 def compose_product(unit: UnitBudget, scale: np.ndarray) -> np.ndarray:
-    """Return 1 - prod (1 - a_t)(1 - b_t) for 2 d_l / d_0 = `scale`, per agent, with the tail, rounded upwards."""
+    """Return 1 - prod (1 - a_t)(1 - b_t) for 2 d_l / d_0 = `scale`, with the tail, upwards.
+
+    The later factors multiply to at least exp(T log(1 - s) / s), T the tail and s < 1 its peak.
+    """
     if not unit.tail.any():
         return _last(_products(unit, scale))
     tail, peak = times(scale, unit.tail), times(scale, unit.tail_peak)
@@ -164,13 +190,15 @@ def _sums(unit: UnitBudget, scale: np.ndarray) -> np.ndarray:
 def _exponents(unit: UnitBudget, scale: np.ndarray) -> np.ndarray:
     """Return -log prod (1 - a)(1 - b) after each iteration, rounded upwards."""
     with np.errstate(divide="ignore"):
-        cost = [-np.log1p(-np.minimum(1.0, times(scale, message))) for message in (unit.theta, unit.psi)]
-    return _cumulative(cost[0] + cost[1]) * UP
+        messages = (np.minimum(1.0, times(scale, cost)) for cost in (unit.theta, unit.psi))
+        theta, psi = (-np.log1p(-message) for message in messages)
+    return _cumulative(theta + psi) * UP
 
 
 def _products(unit: UnitBudget, scale: np.ndarray) -> np.ndarray:
-    """Return 1 - prod (1 - a)(1 - b) after each iteration; a running maximum, as `expm1` may fall by its last bit."""
-    return np.maximum.accumulate(np.minimum(_losses(_exponents(unit, scale)), _sums(unit, scale)), axis=0)
+    """Return 1 - prod (1 - a)(1 - b) after each iteration; `expm1` may fall by its last bit."""
+    products = np.minimum(_losses(_exponents(unit, scale)), _sums(unit, scale))
+    return np.maximum.accumulate(products, axis=0)
 
 
 def _losses(exponents: np.ndarray) -> np.ndarray:
@@ -178,7 +206,7 @@ def _losses(exponents: np.ndarray) -> np.ndarray:
 
 
 def _cumulative(costs: np.ndarray) -> np.ndarray:
-    """Return running sums over time, not below the exact ones: n additions of non-negative numbers lose at most n 2**-53."""
+    """Return running sums, not below the exact ones: n additions lose at most n 2**-53."""
     n = np.arange(1, len(costs) + 1)[:, None]
     return np.cumsum(costs, axis=0) * (1.0 + (n + 8) * 2.0**-52)
 

@@ -39,7 +39,10 @@ from ldp_core.network import Network
 from ldp_core.optimizer import Schedules
 from ldp_core.quantizer import DITHERED_ERROR
 
-OCTAVES, PIECES = 48, 16  # the tail is followed over so many doublings of t, each cut into so many pieces
+OCTAVES, PIECES = (
+    48,
+    16,
+)  # the tail is followed over so many doublings of t, each cut into so many pieces
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,8 +84,12 @@ def certify_dithered(
     `k` is the time at which it arrives (0 is the worst, and stands for the warm-up too). For all time `horizon` messages are
     followed one by one; when no tail can be proven (varsigma >= nu, or a horizon too short), delta is 1.
     """
-    setting = DriftSetting.of(network, schedules, constants, warm_up=warm_up, samples=samples, k=k, one_signed=one_signed)
-    return certificate_of(count_messages(setting, iterations, dim, horizon=horizon), np.asarray(schedules.d_0))
+    setting = DriftSetting.of(
+        network, schedules, constants, warm_up=warm_up, samples=samples, k=k, one_signed=one_signed
+    )
+    return certificate_of(
+        count_messages(setting, iterations, dim, horizon=horizon), np.asarray(schedules.d_0)
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +114,13 @@ class Messages:
 
 
 def count_messages(
-    setting: DriftSetting, iterations: float, dim: int, *, horizon: int = HORIZON, signed: bool = True, split: bool = True
+    setting: DriftSetting,
+    iterations: float,
+    dim: int,
+    *,
+    horizon: int = HORIZON,
+    signed: bool = True,
+    split: bool = True,
 ) -> Messages:
     """Return the worst shifts of all messages t = 0 ... iterations - 1, and for iterations = math.inf of all later ones too.
 
@@ -124,7 +137,11 @@ def count_messages(
     for i in range(setting.network.agents):
         of_d_0 = growth[:, i] * UP
         messages = ((found.theta_l1, found.theta_linf), (found.psi_l1, found.psi_linf))
-        followed.append(_counted([_split(l1[:T, i] * of_d_0, linf[:T, i] * of_d_0, dim) for l1, linf in messages]))
+        followed.append(
+            _counted(
+                [_split(l1[:T, i] * of_d_0, linf[:T, i] * of_d_0, dim) for l1, linf in messages]
+            )
+        )
         tail = _tail(setting, i, found, T, split) if for_ever else []
         later.append(None if tail is None else _counted(tail))
     return Messages(iterations, T, dim, followed, later)
@@ -132,10 +149,16 @@ def count_messages(
 
 def certificate_of(messages: Messages, d_0: np.ndarray) -> DitheredCertificate:
     """Return the certificate of the messages when agent i starts with the step d_0[i]."""
-    exponents = np.array([[_exponent(counts) for counts in messages.scaled(i, d)] for i, d in enumerate(d_0)])
+    exponents = np.array(
+        [[_exponent(counts) for counts in messages.scaled(i, d)] for i, d in enumerate(d_0)]
+    )
     exponent = exponents.sum(axis=1) * UP
     with np.errstate(invalid="ignore"):
-        tail = np.where(exponents[:, 1] > 0, np.where(np.isfinite(exponent), exponents[:, 1] / exponent, 1.0), 0.0)
+        tail = np.where(
+            exponents[:, 1] > 0,
+            np.where(np.isfinite(exponent), exponents[:, 1] / exponent, 1.0),
+            0.0,
+        )
     hellinger = shifts.hellinger(exponent)
     precision = precision_term(messages.iterations, messages.dim)
     return DitheredCertificate(
@@ -151,11 +174,16 @@ def certificate_of(messages: Messages, d_0: np.ndarray) -> DitheredCertificate:
 
 def by_losses(messages: Messages, d_0: np.ndarray) -> np.ndarray:
     """Return the total variation of the worst product pair per agent, for steps d_0, rounded upwards; 1 without a tail."""
-    delta, known = np.ones(len(d_0)), [i for i, counts in enumerate(messages.later) if counts is not None]
+    delta, known = (
+        np.ones(len(d_0)),
+        [i for i, counts in enumerate(messages.later) if counts is not None],
+    )
     if known:
         both = [messages.scaled(i, d_0[i]) for i in known]
         joined = [np.hstack([counts for counts in pair if counts is not None]) for pair in both]
-        delta[known] = shifts.total_variation(np.array([shifts.on_table(Counts(*counts)) for counts in joined]))
+        delta[known] = shifts.total_variation(
+            np.array([shifts.on_table(Counts(*counts)) for counts in joined])
+        )
     return delta
 
 
@@ -178,17 +206,36 @@ def ladder(
     "l-infinity": spread as widely as it must be; "signs": with the opposite signs in theta's update; "losses": the total
     variation itself, which is the certificate. The first four leave an L2 penalty out.
     """
-    setting = DriftSetting.of(network, schedules, constants, warm_up=warm_up, samples=samples, one_signed=one_signed)
-    d_l, L1 = (np.array([getattr(entry, name) for entry in setting.constants]) for name in ("l1", "lipschitz"))
+    setting = DriftSetting.of(
+        network, schedules, constants, warm_up=warm_up, samples=samples, one_signed=one_signed
+    )
+    d_l, L1 = (
+        np.array([getattr(entry, name) for entry in setting.constants])
+        for name in ("l1", "lipschitz")
+    )
     plain, warm = (
-        certify(network, schedules, d_l, L1, iterations, warm_up=points, samples=samples, horizon=horizon)
+        certify(
+            network,
+            schedules,
+            d_l,
+            L1,
+            iterations,
+            warm_up=points,
+            samples=samples,
+            horizon=horizon,
+        )
         for points in (0, warm_up)
     )
     if iterations == math.inf:
         theorem = theorem_2_2(network, schedules, d_l, float(L1.max())).delta
     else:
         theorem = theorem_2_1(network, schedules, d_l, int(iterations)).delta
-    rungs = {"theorem": theorem, "recursion": plain.sum, "product": plain.product, "warm-up": warm.product}
+    rungs = {
+        "theorem": theorem,
+        "recursion": plain.sum,
+        "product": plain.product,
+        "warm-up": warm.product,
+    }
     options = {
         "dither": {"signed": False, "split": False},
         "l-infinity": {"signed": False},
@@ -222,12 +269,17 @@ def _exponent(counts: Counts | None) -> float:
 
 def _split(l1: np.ndarray, linf: np.ndarray, dim: int) -> Counts:
     number, shift, remainder = shifts.extreme_split(l1, linf, dim)
-    return Counts(np.concatenate([shift, remainder]), np.concatenate([number, np.ones(len(remainder))]))
+    return Counts(
+        np.concatenate([shift, remainder]), np.concatenate([number, np.ones(len(remainder))])
+    )
 
 
 def _counted(parts: list[Counts]) -> Counts:
     """Return the shifts of all parts on one fine grid; a budget that no float holds is one infinite shift."""
-    shift, number = (np.concatenate([np.empty(0), *arrays]) for arrays in (zip(*parts, strict=True) if parts else ((), ())))
+    shift, number = (
+        np.concatenate([np.empty(0), *arrays])
+        for arrays in (zip(*parts, strict=True) if parts else ((), ()))
+    )
     if not (np.isfinite(shift).all() and np.isfinite(number).all()):
         return Counts(np.array([np.inf]), np.ones(1))
     some = (shift > 0) & (number > 0)
@@ -255,7 +307,14 @@ def _tail(setting: DriftSetting, i: int, found: Drift, H: int, split: bool) -> l
         return None
     middle = starts - 0.5
     ends = middle[1:]
-    sums = ends / (setting.warm_up + ends) * middle[:-1] ** -a * -np.expm1(-a * np.log(ends / middle[:-1])) / a * UP
+    sums = (
+        ends
+        / (setting.warm_up + ends)
+        * middle[:-1] ** -a
+        * -np.expm1(-a * np.log(ends / middle[:-1]))
+        / a
+        * UP
+    )
     sums = np.append(sums, integral(float(middle[-1]), a, setting.warm_up))
     largest = starts**-a / (setting.warm_up + starts) * UP
     (theta_l1, psi_l1), (theta_linf, psi_linf) = found_envelopes

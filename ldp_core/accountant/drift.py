@@ -63,7 +63,7 @@ import numpy as np
 
 from ldp_core.accountant.drift_kernel import follow
 from ldp_core.accountant.sensitivity import DOWN, UP, Setting, inverse_mz
-from ldp_core.accountant.sensitivity import _decays as decays
+from ldp_core.accountant.sensitivity import decays
 from ldp_core.accountant.sensitivity import _envelope as envelope
 from ldp_core.checks import whole
 from ldp_core.network import Network
@@ -119,16 +119,30 @@ class DriftSetting:
     one_signed: bool
 
     @classmethod
-    def of(cls, network, schedules, constants, *, warm_up=0, samples=1, k=0, one_signed=True) -> DriftSetting:
-        each = tuple(constants) if isinstance(constants, Sequence) else (constants,) * network.agents
+    def of(
+        cls, network, schedules, constants, *, warm_up=0, samples=1, k=0, one_signed=True
+    ) -> DriftSetting:
+        each = (
+            tuple(constants) if isinstance(constants, Sequence) else (constants,) * network.agents
+        )
         if len(each) != network.agents:
-            raise ValueError(f"constants has {len(each)} entries: it must be one, or one for each of {network.agents} agents")
+            raise ValueError(
+                f"constants has {len(each)} entries: it must be one, or one for each of {network.agents} agents"
+            )
         if wrong := [
-            entry for entry in each if not all(hasattr(entry, name) for name in ("l1", "linf", "slope", "l2", "lipschitz"))
+            entry
+            for entry in each
+            if not all(hasattr(entry, name) for name in ("l1", "linf", "slope", "l2", "lipschitz"))
         ]:
-            raise ValueError(f"constants = {wrong[0]!r} must be GradientConstants, with l1, linf, slope and l2")
-        checked = Setting.of(network, schedules, [entry.l1 for entry in each], warm_up=warm_up, samples=samples, k=k)
-        return cls(network, schedules, each, checked.warm_up, checked.samples, checked.k, bool(one_signed))
+            raise ValueError(
+                f"constants = {wrong[0]!r} must be GradientConstants, with l1, linf, slope and l2"
+            )
+        checked = Setting.of(
+            network, schedules, [entry.l1 for entry in each], warm_up=warm_up, samples=samples, k=k
+        )
+        return cls(
+            network, schedules, each, checked.warm_up, checked.samples, checked.k, bool(one_signed)
+        )
 
 
 def drift(setting: DriftSetting, iterations: int, *, signed: bool = True, mixing=None) -> Drift:
@@ -150,13 +164,27 @@ def drift(setting: DriftSetting, iterations: int, *, signed: bool = True, mixing
         moved = np.multiply.outer(constants.slope * norms * UP, norms[::-1]).ravel() * UP
         signs = (signed, setting.one_signed and signed, _charge(network, i, iterations))
         bounds[:, first:, i] = follow()(
-            keep_theta, keep_psi, c, *signs, *norms.tolist(), moved, float(constants.l2), lam, share, rest, inverse[first:, i]
+            keep_theta,
+            keep_psi,
+            c,
+            *signs,
+            *norms.tolist(),
+            moved,
+            float(constants.l2),
+            lam,
+            share,
+            rest,
+            inverse[first:, i],
         )
     theta_l1, theta_linf, psi_l1, psi_linf = bounds
-    return Drift(theta_l1, theta_linf, psi_l1, psi_linf, later, signed and _is_settled(network, iterations))
+    return Drift(
+        theta_l1, theta_linf, psi_l1, psi_linf, later, signed and _is_settled(network, iterations)
+    )
 
 
-def envelopes(setting: DriftSetting, i: int, found: Drift, times: np.ndarray) -> tuple[Envelope, Envelope] | None:
+def envelopes(
+    setting: DriftSetting, i: int, found: Drift, times: np.ndarray
+) -> tuple[Envelope, Envelope] | None:
     """Return bounds of agent i for all t >= T, in l1 and in l-infinity, from those at T; or None if none can be proven.
 
     (one step) alone, with l2 beside the Lipschitz constant and without the cap, is the recursion of `sensitivity` for 2 d_l
@@ -181,8 +209,18 @@ def envelopes(setting: DriftSetting, i: int, found: Drift, times: np.ndarray) ->
     responses = _responses(setting, i, T) if found.settled else None
     charge = _charge(setting.network, i, T)
     result = []
-    for norm, e, p in ((constants.l1, found.theta_l1, found.psi_l1), (constants.linf, found.theta_linf, found.psi_linf)):
-        plain = Setting.of(setting.network, schedules, norm, lipschitz, warm_up=setting.warm_up, samples=setting.samples)
+    for norm, e, p in (
+        (constants.l1, found.theta_l1, found.psi_l1),
+        (constants.linf, found.theta_linf, found.psi_linf),
+    ):
+        plain = Setting.of(
+            setting.network,
+            schedules,
+            norm,
+            lipschitz,
+            warm_up=setting.warm_up,
+            samples=setting.samples,
+        )
         e_T, p_T, b = float(e[T, i]), float(p[T, i]), float(found.later[i])
         pair = envelope(plain, i, T, e_T / (2.0 * norm) * UP, p_T / (2.0 * norm) * UP, b)
         if pair is None:
@@ -194,7 +232,9 @@ def envelopes(setting: DriftSetting, i: int, found: Drift, times: np.ndarray) ->
             changed = max(plus, minus) if setting.one_signed else plus + minus
             pull = float(schedules.lam(T)) * lipschitz * E * (plus + minus)
             pushes = b * (2.0 * norm * schedules.lam_0 / setting.samples * changed + pull) * UP
-            theta = np.minimum(theta, pushes + E * (4.0 * charge) + _left(setting, i, found, times, e_T, p_T))
+            theta = np.minimum(
+                theta, pushes + E * (4.0 * charge) + _left(setting, i, found, times, e_T, p_T)
+            )
         result.append(Envelope(theta, P))
     return result[0], result[1]
 
@@ -202,7 +242,10 @@ def envelopes(setting: DriftSetting, i: int, found: Drift, times: np.ndarray) ->
 def _responses(setting: DriftSetting, i: int, T: int) -> tuple[float, float] | None:
     """Return (S+, S-) of `envelopes`, with a bound for the terms that are not summed; None when eta is too small."""
     keep_theta, keep_psi, c = decays(setting.network, i)
-    q, eta = max(keep_theta, keep_psi), float(_weight(setting, T + 1.0) / _weight(setting, T)) * DOWN
+    q, eta = (
+        max(keep_theta, keep_psi),
+        float(_weight(setting, T + 1.0) / _weight(setting, T)) * DOWN,
+    )
     ratio = q / eta * UP
     if not ratio < 1.0:
         return None
@@ -216,12 +259,24 @@ def _responses(setting: DriftSetting, i: int, T: int) -> tuple[float, float] | N
     return sums[0] + rest, sums[1] + rest
 
 
-def _left(setting: DriftSetting, i: int, found: Drift, times: np.ndarray, e_T: float, p_T: float) -> np.ndarray:
+def _left(
+    setting: DriftSetting, i: int, found: Drift, times: np.ndarray, e_T: float, p_T: float
+) -> np.ndarray:
     """Return R_j of `envelopes` for the times t = T + n_j; infinite where its quotient may still grow."""
     keep_theta, keep_psi, c = decays(setting.network, i)
     q, n = max(keep_theta, keep_psi), times - (len(found.theta_l1) - 1.0)
-    shrink = q * (1.0 + 1.0 / np.maximum(n, 1.0)) * _weight(setting, times) / _weight(setting, times + 1.0) * UP
-    left = (q**n * e_T + n * c * float(found.later[i]) * q ** (n - 1.0) * p_T) / _weight(setting, times) * (1.0 + 2.0**-30)
+    shrink = (
+        q
+        * (1.0 + 1.0 / np.maximum(n, 1.0))
+        * _weight(setting, times)
+        / _weight(setting, times + 1.0)
+        * UP
+    )
+    left = (
+        (q**n * e_T + n * c * float(found.later[i]) * q ** (n - 1.0) * p_T)
+        / _weight(setting, times)
+        * (1.0 + 2.0**-30)
+    )
     return np.where((n >= 1) & (shrink <= 1.0), left, np.inf)
 
 
@@ -233,7 +288,9 @@ def _charge(network: Network, i: int, T: int) -> float:
     """Return a bound of the relative error of (signed): see the module."""
     slowest = min(abs(float(network.R[i, i])), abs(float(network.C[i, i])))
     smallest = 1.0 + float(np.diag(network.R).min())
-    return 2.0**-30 + T * ((network.agents + 16) * 2.0**-51 + 2.0**-42 / smallest) + 2.0**-36 / slowest
+    return (
+        2.0**-30 + T * ((network.agents + 16) * 2.0**-51 + 2.0**-42 / smallest) + 2.0**-36 / slowest
+    )
 
 
 def _is_settled(network: Network, T: int) -> bool:

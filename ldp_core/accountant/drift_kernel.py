@@ -12,15 +12,36 @@ import numpy as np
 
 from ldp_core.checks import layout
 
-UP, TINY = 1.0 + 2.0**-44, 1e-300  # as in `sensitivity`, where the rounding of one step is explained
+UP, TINY = (
+    1.0 + 2.0**-44,
+    1e-300,
+)  # as in `sensitivity`, where the rounding of one step is explained
 
 
-def _follow(keep_theta, keep_psi, c, signed, one_signed, charge, l1, linf, moved, l2, lam, share, rest, inverse):
+def _follow(
+    keep_theta,
+    keep_psi,
+    c,
+    signed,
+    one_signed,
+    charge,
+    l1,
+    linf,
+    moved,
+    l2,
+    lam,
+    share,
+    rest,
+    inverse,
+):
     """Return the bounds `[theta l1, theta linf, psi l1, psi linf][t]` for t = 0 ... T; `drift` explains every symbol."""
     T = len(lam)
     bounds = np.zeros((4, T + 1))
     negative = np.zeros((3, T + 1))  # sums of kappa- lam y, for y = 1/N, a, a^inf
-    theta, psi = np.zeros(3), np.zeros(3)  # sums of kappa lam y, with their signs, and what psi has of them
+    theta, psi = (
+        np.zeros(3),
+        np.zeros(3),
+    )  # sums of kappa lam y, with their signs, and what psi has of them
     absolute = np.zeros(2)  # what rounding is charged to
     source = np.zeros(3)
     cap, cap_inf = (1.0 if one_signed else 2.0) * l1, (1.0 if one_signed else 2.0) * linf
@@ -55,7 +76,9 @@ def _follow(keep_theta, keep_psi, c, signed, one_signed, charge, l1, linf, moved
         changed = max(plus, minus) if one_signed else plus + minus
         other, other_inf = theta[1] + 2.0 * negative[1, t + 1], theta[2] + 2.0 * negative[2, t + 1]
         bounds[0, t + 1] = min(bounds[0, t + 1], 2.0 * l1 * changed + other + charge * absolute[0])
-        bounds[1, t + 1] = min(bounds[1, t + 1], 2.0 * linf * changed + other_inf + charge * absolute[1])
+        bounds[1, t + 1] = min(
+            bounds[1, t + 1], 2.0 * linf * changed + other_inf + charge * absolute[1]
+        )
     return bounds
 
 

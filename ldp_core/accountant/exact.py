@@ -1,25 +1,24 @@
 """The exact delta(epsilon), and total variation, of a product of two-point distributions.
 
-P is the law of an agent's transcript under its data, P' under adjacent data; both are products over coordinates of the
-two-point law of eq. (3). What the best attacker can gain is
+    >>> laws = pair(y=np.full(1000, 0.3), other=np.full(1000, 0.31), step=1.0)
+    >>> [round(bound, 4) for bound in delta(laws)]  # a certain lower and upper bound
+    [0.2686, 0.2688]
 
-    delta(epsilon) = max( sup_S P(S) - e^epsilon P'(S),  sup_S P'(S) - e^epsilon P(S) ),        delta(0) = TV(P, P').
+P is the law of an agent's transcript under its data, P' under adjacent data; both are products over
+coordinates of the two-point law of eq. (3). What the best attacker can gain is
 
-A coordinate whose two laws are equal says nothing and is dropped. A coordinate whose two laws share exactly one level
-(neighbouring cells, or one input on the grid) either is seen at that level or gives the data set away. Over all such
-coordinates let p and q be the probabilities, under P and P', that all of them are at their shared level. What remains are
-*interior* coordinates: both laws on the same two levels, with upper probabilities a and b in (0, 1). With f and g for the
-laws of the interior part,
+    delta(epsilon) = max( sup_S P(S) - e^epsilon P'(S),  sup_S P'(S) - e^epsilon P(S) ).
+
+Over all coordinates whose two laws share exactly one level let p and q be the probabilities that
+all are there; *interior* coordinates have both laws on the same two levels, with upper
+probabilities a and b in (0, 1), f and g together. Then
 
     sup_S P(S) - e^epsilon P'(S) = (1 - p) + integral (p f - e^epsilon q g)_+ .
 
-So likelihood ratios 0 and infinity are dealt with by formula, and the privacy loss L = log(f/g) of the interior is finite.
-
-The integral is computed in two independent ways: in `fourier`, between two bounds that are certain, and in `monte_carlo`, by
-sampling, between two bounds that hold with a stated confidence. The first is the better tool unless memory is short.
-
-Both describe the mechanism as it is implemented: upper probabilities are the float64 numbers of `quantizer.pmf`. Coins of 53
-bits add at most (number of coins) x 2**-53 to a total variation.
+The integral is computed in two independent ways: in `fourier`, between two bounds that are certain,
+and in `monte_carlo`, by sampling, between two that hold with a stated confidence. Proofs:
+docs/proofs/exact.md. Both describe the mechanism as it is implemented: upper probabilities are the
+float64 numbers of `quantizer.pmf`. Coins of 53 bits add at most 2**-53 each.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ ENUMERATED = 16  # so many interior coordinates are enumerated: 65536 outcomes
 
 
 class Interval(NamedTuple):
-    """lower <= truth <= upper with probability at least `confidence` (1 where no chance is involved); arrays `[batch]`."""
+    """lower <= truth <= upper with probability at least `confidence` (1 where none is involved)."""
 
     lower: np.ndarray
     estimate: np.ndarray
@@ -47,7 +46,7 @@ class Interval(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """Two product laws after the reduction: log p, log q, and the interior upper probabilities a (under P) and b (under P')."""
+    """Two product laws: log p, log q, and the interior upper probabilities a and b (of P')."""
 
     log_p: float
     log_q: float
@@ -60,15 +59,15 @@ class Pair(NamedTuple):
 
 
 def pair(y, other, step) -> Pair:
-    """Return the reduced pair of laws of the messages of y and of `other` (any shape, one coin per entry).
+    """Return the reduced pair of laws of the messages of y and of `other`, one coin per entry.
 
-    With n + a and n' + b for the two inputs divided by the step: in the same cell both laws live on n and n + 1, and n alone is
-    shared when a or b is 0. In neighbouring cells, n' = n + 1, they share n + 1 with probabilities a and 1 - b. Farther apart
-    they share nothing: p = q = 0.
+    With n + a and n' + b for the inputs divided by the step: in the same cell both laws live on n
+    and n + 1, and n alone is shared when a or b is 0. In neighbouring cells, n' = n + 1, they share
+    n + 1 with probabilities a and 1 - b. Farther apart they share nothing: p = q = 0.
     """
     y, other, step = broadcast(y=y, other=other, step=step)
     differ = y != other
-    first, second = quantizer.pmf(y[differ], step[differ]), quantizer.pmf(other[differ], step[differ])
+    first, second = (quantizer.pmf(x[differ], step[differ]) for x in (y, other))
     (n, a), (other_n, b) = _below_one(first), _below_one(second)
     apart = other_n - n
     same = (apart == 0) & (a != b)
@@ -76,7 +75,8 @@ def pair(y, other, step) -> Pair:
     shared_p = np.select([same, apart == 1, apart == -1], [1.0 - a, a, 1.0 - a])
     shared_q = np.select([same, apart == 1, apart == -1], [1.0 - b, 1.0 - b, b])
     one_level = (same | (apart != 0)) & ~interior
-    return Pair(_log_product(shared_p[one_level]), _log_product(shared_q[one_level]), a[interior], b[interior])
+    logs = (_log_product(shared[one_level]) for shared in (shared_p, shared_q))
+    return Pair(*logs, a[interior], b[interior])
 
 
 def _below_one(law: quantizer.Pmf) -> tuple[np.ndarray, np.ndarray]:
@@ -94,9 +94,9 @@ def joined(pairs: list[Pair]) -> Pair:
 
 
 class Bracket:
-    """delta(epsilon) of a batch of pairs of transcripts, fed piece by piece, between bounds that are certain.
+    """delta(epsilon) of a batch of pairs of transcripts, fed piece by piece, in certain bounds.
 
-    Keeps 16 bytes for every interior coordinate (10^7 of them are 160 MB); `monte_carlo.MonteCarlo` keeps none.
+    Keeps 16 bytes for every interior coordinate; `monte_carlo.MonteCarlo` keeps none.
     """
 
     def __init__(self, batch: int, resolution: float = 1 / 64):
@@ -104,7 +104,7 @@ class Bracket:
         self._parts: list[list[Pair]] = [[] for _ in range(whole("batch", batch))]
 
     def add(self, y, other, step) -> None:
-        """Append coordinates: y and other `[batch, coordinates]` (either may have one row for all), step broadcasts."""
+        """Append coordinates: y and other `[batch, coordinates]`, or one row for all."""
         for parts, laws in zip(self._parts, pairs(len(self._parts), y, other, step), strict=True):
             parts.append(laws)
 
@@ -116,10 +116,11 @@ class Bracket:
 
 
 def pairs(batch: int, y, other, step) -> list[Pair]:
-    """Return the pair of each row of y and other `[batch, coordinates]`; what has one row serves all."""
+    """Return the pair of each row of y and other `[batch, coordinates]`; one row serves all."""
     y, other, step = broadcast(y=y, other=other, step=step)
     if y.ndim not in (1, 2) or (y.ndim == 2 and len(y) not in (1, batch)):
-        raise ValueError(f"y, other and step have shape {y.shape} together: it must be [{batch} rows, coordinates]")
+        rule = f"it must be [{batch} rows, coordinates]"
+        raise ValueError(f"y, other and step have shape {y.shape} together: {rule}")
     rows = (np.broadcast_to(x, (batch, y.shape[-1])) for x in (y, other, step))
     return [pair(*row) for row in zip(*rows, strict=True)]
 
@@ -131,11 +132,12 @@ def _resolution(resolution: float) -> float:
 
 
 def delta(laws: Pair, epsilon: float = 0.0, resolution: float = 1 / 64) -> tuple[float, float]:
-    """Return (lower, upper) with lower <= delta(epsilon) <= upper: certain, and float64 rounding is charged to them.
+    """Return (lower, upper) with lower <= delta(epsilon) <= upper: certain, rounding is charged.
 
-    Up to 16 interior coordinates are enumerated, and the two bounds are equal (then rounding, some 1e-15, is not charged). More
-    go through `fourier.bounds`, where the distance between the bounds is about `resolution`**2 times the standard deviation
-    of the privacy loss when there are many coordinates, and `resolution` times it when a few large ones dominate.
+    Up to 16 interior coordinates are enumerated, and the two bounds are equal. More go through
+    `fourier.bounds`, where the distance between the bounds is about `resolution`**2 times the
+    standard deviation of the privacy loss when there are many coordinates, and `resolution` times
+    it when a few large ones dominate.
     """
     if not real("epsilon", epsilon) >= 0:
         raise ValueError(f"epsilon = {epsilon} must not be negative")
@@ -146,25 +148,27 @@ def delta(laws: Pair, epsilon: float = 0.0, resolution: float = 1 / 64) -> tuple
     bounds = [_one_direction(direction, epsilon, resolution) for direction in directions]
     lower, upper = (max(bound) for bound in zip(*bounds, strict=True))
     if len(laws.a) > ENUMERATED:
-        floor, ceiling = certain_bounds(*laws[:2], log_affinity(laws.a, laws.b), log_overlap(laws.a, laws.b))
+        affinity, overlap = log_affinity(laws.a, laws.b), log_overlap(laws.a, laws.b)
+        floor, ceiling = certain_bounds(*laws[:2], affinity, overlap)
         lower, upper = max(lower, floor if epsilon == 0 else 0.0), min(upper, ceiling)
     return float(min(lower, upper)), float(upper)
 
 
-def certain_bounds(log_p: float, log_q: float, log_affinity: float, log_overlap: float) -> tuple[float, float]:
+def certain_bounds(log_p, log_q, log_affinity, log_overlap) -> tuple[float, float]:
     """Return cheap bounds on the total variation; the upper one holds for every epsilon.
 
-    With BC the affinity of everything, 1 - BC <= TV <= sqrt(1 - BC**2) (Le Cam). And TV <= 1 - min(p, q) prod (1 - |a - b|),
-    because one minus the total variation of independent parts is at least the product of theirs; the coordinates that share
-    one level are one part, with total variation 1 - min(p, q).
+    With BC the affinity of everything, 1 - BC <= TV <= sqrt(1 - BC**2) (Le Cam). And TV <= 1 -
+    min(p, q) prod (1 - |a - b|): independent parts.
     """
     affinity = (log_p + log_q) / 2.0 + log_affinity
-    hellinger, product = math.sqrt(-math.expm1(2.0 * affinity)), -math.expm1(min(log_p, log_q) + log_overlap)
-    return -math.expm1(affinity) * (1.0 - ROUNDING), min(1.0, min(hellinger, product) * (1.0 + ROUNDING))
+    hellinger = math.sqrt(-math.expm1(2.0 * affinity))
+    product = -math.expm1(min(log_p, log_q) + log_overlap)
+    upper = min(1.0, min(hellinger, product) * (1.0 + ROUNDING))
+    return -math.expm1(affinity) * (1.0 - ROUNDING), upper
 
 
 def log_overlap(a: np.ndarray, b: np.ndarray) -> float:
-    """Return log of the product over interior coordinates of one minus their total variation |a - b|."""
+    """Return log of the product over interior coordinates of one minus |a - b|."""
     return float(np.log1p(-np.abs(a - b)).sum())
 
 
@@ -180,10 +184,10 @@ def _one_direction(laws: Pair, epsilon: float, resolution: float) -> tuple[float
 
 
 def enumerated(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return (probability under f, privacy loss) of all 2**n joint outcomes of n interior coordinates."""
+    """Return (probability under f, privacy loss) of all 2**n outcomes of n coordinates."""
     probability, loss = np.ones(1), np.zeros(1)
-    for up_probability, up, down in zip(a, *losses(a, b), strict=True):
-        probability = np.concatenate([probability * (1.0 - up_probability), probability * up_probability])
+    for chance, up, down in zip(a, *losses(a, b), strict=True):
+        probability = np.concatenate([probability * (1.0 - chance), probability * chance])
         loss = np.concatenate([loss + down, loss + up])
     return probability, loss
 

@@ -1,39 +1,52 @@
-"""Compiled loops of the exact accountant (numba). Import lazily: the rest of the accountant needs numpy alone.
+"""The loops of `monte_carlo`, compiled where there is numba; without it they run as they stand.
 
-Eight independent two-point coordinates have 256 joint outcomes. Walker's alias method (Walker 1977, in Vose's linear-time form
-of 1991) draws one of them from a single 64-bit word: the low 8 bits choose a column, the high 53 bits are the uniform number
-compared with the column's threshold. So one word and one look-up stand for eight coins, and the joint law is the product law,
-up to the rounding of 256 float64 products (below 1e-14 in total variation per group).
+    >>> loss = np.empty(OUTCOMES)
+    >>> joint_loss(np.full(8, 0.5), np.full(8, 0.25), loss)
+    >>> loss[[0, 255]].round(3).tolist()  # all coins down, all up: 8 log(0.5 / 0.75), 8 log(2)
+    [-3.244, 5.545]
 
-The groups are dealt out to a fixed number of parts, each with a xoshiro256++ stream of its own (Blackman and Vigna 2021),
-seeded with 256 bits of Philox by the caller. The result does not depend on the number of threads.
+Eight independent two-point coordinates have 256 joint outcomes. Walker's alias method (1977, in
+Vose's linear-time form of 1991) draws one of them from a single 64-bit word: the low 8 bits choose
+a column, the high 53 bits are the uniform number compared with the column's threshold. The joint
+law is the product law, up to the rounding of 256 float64 products (below 1e-14 in total variation).
+
+The groups are dealt out to a fixed number of parts, each with a xoshiro256++ stream of its own
+(Blackman and Vigna 2021), seeded with 256 bits of Philox by the caller. The result does not depend
+on the number of threads, nor on whether it was compiled. Compiled it is some 300 times faster.
 """
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
 from ldp_core.checks import layout
 
+try:
+    import numba
+except ImportError:
+    from ldp_core import uncompiled as numba
+
 GROUP = 8  # coordinates drawn at once
 OUTCOMES = 2**GROUP
 TO_UNIT = 2.0**-53
-SMALL_JOB = 1_000_000  # coins below which starting threads costs more than it gains
-LAYOUT = layout(a=f"groups {GROUP}", b=f"groups {GROUP}", streams="parts 4", first=int, totals="parts samples")
+SMALL_JOB = 1_000_000  # coins
+LAYOUT = layout(
+    a=f"groups {GROUP}", b=f"groups {GROUP}", streams="parts 4", first=int, totals="parts samples"
+)
 
 _U = np.uint64
 
 
 def draw(a: np.ndarray, b: np.ndarray, streams: np.ndarray, first: int, totals: np.ndarray) -> None:
-    """Add to `totals` `[parts, samples]` the privacy losses log(dP/dP') of one draw of all groups a, b `[groups, 8]`.
+    """Add to `totals` `[parts, samples]` the losses log(dP/dP') of one draw of all groups a, b.
 
-    Part p takes the groups p, p + parts, ...; the loss of a sample is the sum over parts. The first `first` samples are drawn
-    from P (upper probabilities a), the others from P' (b). `streams` `[parts, 4]` are the generators' states, and are moved on.
-    Small jobs stay on one thread; the result is the same.
+    a, b are `[groups, 8]`. Part p takes the groups p, p + parts, ...; the loss of a sample is the
+    sum over parts. The first `first` samples are drawn from P (upper probabilities a), the others
+    from P' (b). `streams` `[parts, 4]` are the generators' states, and are moved on.
     """
-    small = a.size * totals.shape[1] < SMALL_JOB
-    (_draw if small else _draw_in_parallel)(a, b, streams, first, totals)
+    small = a.size * totals.shape[1] < SMALL_JOB  # starting threads would cost more than it gains
+    with np.errstate(over="ignore"):  # words of 64 bits wrap around
+        (_draw if small else _draw_in_parallel)(a, b, streams, first, totals)
 
 
 @LAYOUT
@@ -52,9 +65,13 @@ def _draw_in_parallel(a, b, streams, first, totals):
 
 @numba.njit(cache=True)
 def _part(a, b, stream, first, total):
-    threshold, alias, loss = np.empty(OUTCOMES), np.empty(OUTCOMES, dtype=np.uint8), np.empty(OUTCOMES)
+    threshold, alias, loss = (
+        np.empty(OUTCOMES),
+        np.empty(OUTCOMES, dtype=np.uint8),
+        np.empty(OUTCOMES),
+    )
     for g in range(len(a)):
-        _joint_loss(a[g], b[g], loss)
+        joint_loss(a[g], b[g], loss)
         _alias_table(a[g], threshold, alias)
         _sample(threshold, alias, loss, stream, total[:first])
         _alias_table(b[g], threshold, alias)
@@ -62,7 +79,7 @@ def _part(a, b, stream, first, total):
 
 
 @numba.njit(cache=True)
-def _joint_loss(a, b, loss):
+def joint_loss(a, b, loss):
     loss[0] = 0.0
     for j in range(GROUP):
         up = _log_ratio(a[j], b[j], a[j] - b[j])
@@ -80,7 +97,7 @@ def _log_ratio(x, y, difference):
 
 @numba.njit(cache=True)
 def _alias_table(upper, threshold, alias):
-    """Fill an alias table: column k keeps its own outcome when uniform < threshold[k], and gives alias[k] otherwise."""
+    """Fill an alias table: column k gives alias[k] when uniform >= threshold[k], else itself."""
     threshold[0] = OUTCOMES
     for j in range(GROUP):
         for k in range(2**j):

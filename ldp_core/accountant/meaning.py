@@ -1,9 +1,12 @@
-"""What a (0, delta) bound says to a person: what the best attacker can do with everything that was sent.
+"""What a (0, delta) bound says to a person: what the best attacker can do with all that was sent.
 
-An attacker must tell D from D'. False alarm rate alpha is the probability of saying D' when it is D, miss rate beta that of
-saying D when it is D'. Every bound delta >= 1 is *vacuous*: it allows everything, and these functions then return what
-"everything" is. All of them take numbers or arrays, and are attained by the mechanism that with probability delta sends the
-data and otherwise nothing.
+    >>> float(posterior(prior=0.5, delta=0.1, alpha=0.05).round(3))  # after an alarm: from 0.5 to
+    0.75
+
+An attacker must tell D from D'. False alarm rate alpha is the probability of saying D' when it is
+D, miss rate beta that of saying D when it is D'. Every bound delta >= 1 is *vacuous*: it allows
+everything, and these functions then return what "everything" is. All take numbers or arrays, and
+are attained by the mechanism that with probability delta sends the data and otherwise nothing.
 """
 
 from __future__ import annotations
@@ -13,26 +16,17 @@ import numpy as np
 from ldp_core.checks import reals
 
 
-def is_vacuous(delta) -> np.ndarray:
-    """Return whether the bound allows every mechanism: delta >= 1."""
-    return _delta(delta) >= 1.0
-
-
 def advantage(delta) -> np.ndarray:
-    """Return the largest difference between the rates of true and false alarms, min(1, delta).
-
-    For any set of transcripts P(S | D') - P(S | D) <= delta (Definition 3); the exact total variation attains it.
-    """
+    """Return the largest difference between the rates of true and false alarms, min(1, delta)."""
     return np.minimum(1.0, _delta(delta))
 
 
 def accuracy(delta, prior=0.5) -> np.ndarray:
     """Return the best attacker's probability of being right, when D' has probability `prior`.
 
-        max(prior, 1 - prior) + min(prior, 1 - prior) min(1, delta);      (1 + delta) / 2 for even odds.
+        max(prior, 1 - prior) + min(prior, 1 - prior) min(1, delta);    (1 + delta) / 2 at even odds,
 
-    Proof: it errs with probability sum min(prior P', (1 - prior) P) >= min(prior, 1 - prior) sum min(P, P'), and the last
-    sum is one minus the total variation.
+    as it errs with probability sum min(prior P', (1 - prior) P) >= min(prior, 1 - prior) (1 - TV).
     """
     prior = _probability("prior", prior)
     return np.maximum(prior, 1.0 - prior) + np.minimum(prior, 1.0 - prior) * advantage(delta)
@@ -43,38 +37,38 @@ def trade_off(alpha, delta, epsilon=0.0) -> np.ndarray:
 
         beta >= max(0, 1 - delta - exp(epsilon) alpha, exp(-epsilon) (1 - delta - alpha)).
 
-    The two members are Definition 3 read in its two directions, for the set that raises the alarm and for its complement
-    (Wasserman and Zhou 2010; Kairouz, Oh and Viswanath 2015). For epsilon = 0, the paper's case, they are the same straight
-    line.
+    Definition 3 read in its two directions (Wasserman and Zhou 2010; Kairouz, Oh and Viswanath
+    2015). For epsilon = 0, the paper's case, they are the same straight line.
     """
     alpha, delta = _probability("alpha", alpha), _delta(delta)
     epsilon = _not_negative("epsilon", epsilon)
     with np.errstate(over="ignore", invalid="ignore"):
         raised = np.where(alpha > 0, np.exp(epsilon) * alpha, 0.0)
-    return np.maximum(0.0, np.maximum(1.0 - delta - raised, np.exp(-epsilon) * (1.0 - delta - alpha)))
+    other = np.exp(-epsilon) * (1.0 - delta - alpha)
+    return np.maximum(0.0, np.maximum(1.0 - delta - raised, other))
 
 
 def posterior(prior, delta, alpha) -> np.ndarray:
-    """Return the largest probability of D' after an alarm of a test with false alarm rate `alpha`, when it was `prior` before.
+    """Return the largest probability of D' after an alarm with false alarm rate `alpha`:
 
-    The alarm is raised under D' with probability at most min(1, alpha + delta), so by Bayes' rule
+        prior / (prior + (1 - prior) alpha / (alpha + delta)),
 
-        prior / (prior + (1 - prior) alpha / (alpha + delta)).
-
-    At alpha = 0 this is 1 whenever delta > 0 and prior > 0: a (0, delta) bound allows that, with probability delta,
-    everything is revealed. With delta = 0 it is the prior. `posterior_shift` bounds the average over all transcripts.
+    by Bayes' rule, as the alarm is raised under D' with probability at most min(1, alpha + delta).
+    At alpha = 0 this is 1 whenever delta > 0 and prior > 0: a (0, delta) bound allows that, with
+    probability delta, everything is revealed.
     """
     prior, alpha = _probability("prior", prior), _probability("alpha", alpha)
     power = np.minimum(1.0, alpha + advantage(delta))
-    share = np.divide(alpha, power, out=np.ones(np.broadcast_shapes(alpha.shape, power.shape)), where=power > 0)
+    shape = np.broadcast_shapes(alpha.shape, power.shape)
+    share = np.divide(alpha, power, out=np.ones(shape), where=power > 0)
     total = prior + (1.0 - prior) * share
     return np.divide(prior, total, out=np.zeros(total.shape), where=total > 0)
 
 
 def posterior_shift(prior, delta) -> np.ndarray:
-    """Return the largest average of |posterior - prior| over what the attacker may see: 2 prior (1 - prior) min(1, delta).
+    """Return the largest average of |posterior - prior|: 2 prior (1 - prior) min(1, delta).
 
-    Proof: with M = prior P' + (1 - prior) P, the average is sum |prior P' - prior M| = prior (1 - prior) sum |P' - P|.
+    With M = prior P' + (1 - prior) P it is sum |prior P' - prior M| = prior (1 - prior) 2 TV.
     """
     prior = _probability("prior", prior)
     return 2.0 * prior * (1.0 - prior) * advantage(delta)

@@ -1,15 +1,16 @@
-"""The exact delta(epsilon) by sampling the privacy loss: no coordinate is kept, and intervals hold with a stated confidence.
+"""The exact delta(epsilon) by sampling the privacy loss: no coordinate is kept.
 
-With the notation of `exact`, under f the integral that is wanted is the mean of a bounded variable, and so is, under the
-mixture M = (f + g) / 2, the total variation:
+    >>> sampled = MonteCarlo(batch=1, samples=2000, seed=0)
+    >>> sampled.add(np.full((1, 100), 0.3), np.full((1, 100), 0.33), 1.0)
+    >>> low, estimate, high, confidence = sampled.delta()
+    >>> bool(low < 0.256 < high), confidence  # the total variation is 0.256
+    (True, 0.99)
 
-    integral (p f - e^epsilon q g)_+ = E_f (p - e^epsilon q e^-L)_+                                 values in [0, p],
-    TV = (1 - p)/2 + (1 - q)/2 + E_M | p / (1 + e^-L) - q / (1 + e^L) |                            values in [0, max(p, q)].
-
-So the empirical Bernstein inequality gives an interval for any number of samples, not only in the limit. Samples are drawn
-from M: those that came from f serve the first line, those from g the same line with P and P' exchanged, all of them the
-second. For p = q = 1 the second is E_M |tanh(L/2)|; for small L its variance is about a quarter of that of (1 - dP'/dP)_+
-under P.
+With the notation of `exact`, the integral that is wanted is the mean under f, and the total
+variation one under the mixture M = (f + g) / 2, of a bounded variable (docs/proofs/exact.md,
+section 3). So the empirical Bernstein inequality gives an interval for any number of samples.
+Samples are drawn from M: those that came from f serve delta(epsilon) in one direction, those from g
+in the other, all of them the total variation.
 """
 
 from __future__ import annotations
@@ -28,15 +29,15 @@ BLOCK = 2**15  # interior coordinates sent to the kernel at once
 
 
 class MonteCarlo:
-    """Exact delta(epsilon) of a batch of pairs of transcripts, from samples of the privacy loss, fed piece by piece.
+    """delta(epsilon) of a batch of pairs of transcripts, fed piece by piece.
 
-    `add` takes any number of coordinates and forgets them; what stays is one running loss per sample, so memory does not depend
-    on the number of coordinates. `delta` may be asked at any time, for the coordinates so far: the running losses serve all
-    times and all epsilons. Each interval holds with its confidence; that several hold at once is for the caller to weigh
-    (with k intervals, confidence 1 - alpha / k each gives 1 - alpha for all).
+    `add` takes any number of coordinates and forgets them; what stays is one running loss per
+    sample. `delta` may be asked at any time, for the coordinates so far. Each interval holds with
+    its confidence; with k of them, confidence 1 - alpha / k each gives 1 - alpha for all.
 
-    Row r of a batch draws from (seed, MONTE_CARLO, run r) alone. The result depends on how coordinates are cut into `add` calls
-    with `delta` between them, because coins are drawn eight at a time; any cut is a correct one. Needs numba.
+    Row r of a batch draws from (seed, MONTE_CARLO, run r) alone. The result depends on how
+    coordinates are cut into `add` calls with `delta` between them, because coins are drawn eight at
+    a time; any cut is a correct one.
     """
 
     def __init__(self, batch: int, samples: int, seed: int, confidence: float = 0.99):
@@ -45,18 +46,18 @@ class MonteCarlo:
         if not 0 < real("confidence", confidence) < 1:
             raise ValueError(f"confidence = {confidence} must lie in (0, 1)")
         self.samples, self.confidence = samples, confidence
-        self._rows = [_Row(samples, generator(seed, Purpose.MONTE_CARLO, row)) for row in range(whole("batch", batch))]
+        streams = (
+            generator(seed, Purpose.MONTE_CARLO, row) for row in range(whole("batch", batch))
+        )
+        self._rows = [_Row(samples, stream) for stream in streams]
 
     def add(self, y, other, step) -> None:
-        """Append coordinates: y and other `[batch, coordinates]` (either may have one row for all), step broadcasts."""
+        """Append coordinates: y and other `[batch, coordinates]`, or one row for all."""
         for row, laws in zip(self._rows, pairs(len(self._rows), y, other, step), strict=True):
             row.add(laws)
 
     def delta(self, epsilon: float = 0.0) -> Interval:
-        """Return delta(epsilon) `[batch]` of everything added so far.
-
-        The interval is empirical Bernstein, cut to what is certain: `exact.certain_bounds`, and not below 1 - p or 1 - q.
-        """
+        """Return delta(epsilon) `[batch]` of everything added so far, cut to what is certain."""
         if not real("epsilon", epsilon) >= 0:
             raise ValueError(f"epsilon = {epsilon} must not be negative")
         rows = [row.delta(epsilon, 1.0 - self.confidence) for row in self._rows]
@@ -68,8 +69,11 @@ class _Row:
     """One pair of transcripts: the sums known by formula, and the running privacy losses of the samples."""
 
     def __init__(self, samples: int, random: np.random.Generator):
-        self.log_p = self.log_q = self.log_affinity = self.log_overlap = 0.0  # the last two of the interior alone
-        self.first = int(random.binomial(samples, 0.5))  # an iid draw from M, its samples from P put first
+        self.log_p = self.log_q = 0.0
+        self.log_affinity = self.log_overlap = 0.0  # of the interior alone
+        self.first = int(
+            random.binomial(samples, 0.5)
+        )  # an iid draw from M, its samples from P put first
         self.streams = random.integers(0, 2**64, size=(PARTS, 4), dtype=np.uint64)
         self.totals = np.zeros((PARTS, samples))
         self.pending: list[np.ndarray] = []
@@ -113,7 +117,8 @@ class _Row:
         floor, ceiling = certain_bounds(self.log_p, self.log_q, self.log_affinity, self.log_overlap)
         certain = max(p_only, q_only)
         if epsilon == 0:
-            both = empirical_bernstein(_imbalance(losses, self.log_p, self.log_q), max(1.0 - p_only, 1.0 - q_only), alpha)
+            unbalanced = _imbalance(losses, self.log_p, self.log_q)
+            both = empirical_bernstein(unbalanced, max(1.0 - p_only, 1.0 - q_only), alpha)
             found = [(p_only + q_only) / 2.0 + x for x in both]
             certain = max(certain, floor)
         else:
@@ -128,27 +133,30 @@ class _Row:
 
 def _imbalance(losses: np.ndarray, log_p: float, log_q: float) -> np.ndarray:
     """Return | p / (1 + e^-L) - q / (1 + e^L) | of every sample."""
-    return np.abs(np.exp(log_p - np.logaddexp(0.0, -losses)) - np.exp(log_q - np.logaddexp(0.0, losses)))
+    ours = np.exp(log_p - np.logaddexp(0.0, -losses))
+    return np.abs(ours - np.exp(log_q - np.logaddexp(0.0, losses)))
 
 
 def _excess(losses: np.ndarray, log_p: float, log_q: float, epsilon: float) -> np.ndarray:
-    """Return (p - e^epsilon q e^-L)_+ as p (1 - e^(epsilon + log q - log p - L))_+, which does not overflow."""
+    """Return (p - e^epsilon q e^-L)_+, in a form that does not overflow."""
     if log_p == -math.inf:
         return np.zeros_like(losses)
     cut = -math.inf if log_q == -math.inf else epsilon + log_q - log_p
     return math.exp(log_p) * -np.expm1(np.minimum(cut - losses, 0.0))
 
 
-def empirical_bernstein(values: np.ndarray, scale: float, alpha: float) -> tuple[float, float, float]:
-    """Return (lower, mean, upper) for the mean of n iid values in [0, scale], wrong with probability at most alpha.
+def empirical_bernstein(
+    values: np.ndarray, scale: float, alpha: float
+) -> tuple[float, float, float]:
+    """Return (lower, mean, upper) for the mean of iid values in [0, scale], wrong at most by alpha.
 
-    Maurer and Pontil (2009), Theorem 4, applied to the values and to scale minus the values, alpha / 2 each. With V the sample
-    variance and l = log(4 / alpha), the mean is off by at most sqrt(2 V l / n) + 7 scale l / (3 (n - 1)). Fewer than two values
-    say nothing.
+    Maurer and Pontil (2009), Theorem 4, on both sides. With V the sample variance and l = log(4 /
+    alpha), the mean is off by at most sqrt(2 V l / n) + 7 scale l / (3 (n - 1)).
     """
     n, log_term = len(values), math.log(4.0 / alpha)
     if n < 2:
         return 0.0, scale / 2.0, scale
     mean = float(values.mean())
-    width = math.sqrt(2.0 * float(values.var(ddof=1)) * log_term / n) + 7.0 * scale * log_term / (3.0 * (n - 1))
+    width = math.sqrt(2.0 * float(values.var(ddof=1)) * log_term / n)
+    width += 7.0 * scale * log_term / (3.0 * (n - 1))
     return max(0.0, mean - width), mean, min(scale, mean + width)

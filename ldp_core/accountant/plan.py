@@ -13,9 +13,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from ldp_core.accountant.calibration import _targets as targets
-from ldp_core.accountant.calibration import with_d_0
-from ldp_core.accountant.certificate import HORIZON
+from ldp_core.accountant.certificate import HORIZON, targets, with_d_0
 from ldp_core.accountant.dithered import Messages, certificate_of, certify_dithered, count_messages
 from ldp_core.accountant.drift import DriftSetting, drift
 from ldp_core.accountant.sensitivity import inverse_mz
@@ -51,22 +49,32 @@ def calibrate_dithered(
     shifts are divided by it, so delta falls with d_0. The result is safe, and smaller by a part in 10^5 it was found unsafe.
     Raises ValueError when no tail can be proven, so that delta is 1 for every d_0.
     """
-    setting = DriftSetting.of(network, schedules, constants, warm_up=warm_up, samples=samples, one_signed=one_signed)
-    return _calibrated(count_messages(setting, iterations, dim, horizon=horizon), targets(target, network.agents))
+    setting = DriftSetting.of(
+        network, schedules, constants, warm_up=warm_up, samples=samples, one_signed=one_signed
+    )
+    return _calibrated(
+        count_messages(setting, iterations, dim, horizon=horizon), targets(target, network.agents)
+    )
 
 
 def _calibrated(messages: Messages, target: np.ndarray) -> np.ndarray:
     if None in messages.later:
         agent = messages.later.index(None)
-        raise ValueError(f"agent {agent}: no d_0 makes delta at most target = {target[agent]} for all time (no tail is proven)")
+        raise ValueError(
+            f"agent {agent}: no d_0 makes delta at most target = {target[agent]} for all time (no tail is proven)"
+        )
     both = zip(messages.followed, messages.later, strict=True)
-    largest = np.array([max(float(c.shift.max(initial=0.0)) for c in pair if c is not None) for pair in both])
+    largest = np.array(
+        [max(float(c.shift.max(initial=0.0)) for c in pair if c is not None) for pair in both]
+    )
     silent = largest == 0
 
     def is_safe(d_0: np.ndarray) -> np.ndarray:
         return (certificate_of(messages, d_0).delta <= target) | silent
 
-    safe = np.where(silent, np.finfo(np.float64).tiny, np.maximum(largest, np.finfo(np.float64).tiny))
+    safe = np.where(
+        silent, np.finfo(np.float64).tiny, np.maximum(largest, np.finfo(np.float64).tiny)
+    )
     while not (good := is_safe(safe)).all():  # delta tends to zero as d_0 grows
         safe = np.where(good, safe, 2.0 * safe)
     unsafe = safe / 2.0
@@ -79,7 +87,9 @@ def _calibrated(messages: Messages, target: np.ndarray) -> np.ndarray:
     return safe
 
 
-def smallest_warm_up(target, network: Network, schedules: Schedules, constants, iterations: float, **options) -> int:
+def smallest_warm_up(
+    target, network: Network, schedules: Schedules, constants, iterations: float, **options
+) -> int:
     """Return the smallest warm-up for which `certify_dithered` is at most `target` for every agent; `options` go there.
 
     Bounds fall when the warm-up grows: N_t is larger at every t. Raises ValueError when 10^9 data points are not enough.
@@ -88,13 +98,20 @@ def smallest_warm_up(target, network: Network, schedules: Schedules, constants, 
 
     def is_safe(warm_up: int) -> bool:
         return bool(
-            (certify_dithered(network, schedules, constants, iterations, warm_up=warm_up, **options).delta <= target).all()
+            (
+                certify_dithered(
+                    network, schedules, constants, iterations, warm_up=warm_up, **options
+                ).delta
+                <= target
+            ).all()
         )
 
     unsafe, safe = -1, 0
     while not is_safe(safe):
         if safe >= LARGEST_WARM_UP:
-            raise ValueError(f"target = {target.min()} is not reached with a warm_up of {LARGEST_WARM_UP} data points")
+            raise ValueError(
+                f"target = {target.min()} is not reached with a warm_up of {LARGEST_WARM_UP} data points"
+            )
         unsafe, safe = safe, min(LARGEST_WARM_UP, max(16, 4 * safe))
     while safe - unsafe > 1:
         middle = (unsafe + safe) // 2
@@ -136,34 +153,66 @@ def plan(
     d_0 of the winner is calibrated and certified.
     """
     instance("network", network, Network)
-    lam_0, nu, varsigma = candidates("lam_0", lam_0), candidates("nu", nu), candidates("varsigma", varsigma)
+    lam_0, nu, varsigma = (
+        candidates("lam_0", lam_0),
+        candidates("nu", nu),
+        candidates("varsigma", varsigma),
+    )
     wanted, for_ever = targets(target, network.agents), iterations == math.inf
     if not for_ever and whole("iterations", iterations, 0) < 2:
-        raise ValueError(f"iterations = {iterations} must be at least 2: the messages of t = 0 depend on no data")
-    training = whole("training", (1000 if for_ever else iterations) if training is None else training, 1)
+        raise ValueError(
+            f"iterations = {iterations} must be at least 2: the messages of t = 0 depend on no data"
+        )
+    training = whole(
+        "training", (1000 if for_ever else iterations) if training is None else training, 1
+    )
     mixing = inverse_mz(network, int(min(SEARCHED, iterations)))
 
     def setting_of(step_size: float, decay: float, exponent: float) -> DriftSetting:
-        schedules = Schedules(step_size, decay, (1.0,) * network.agents, (exponent,) * network.agents)
-        return DriftSetting.of(network, schedules, constants, warm_up=warm_up, samples=samples, one_signed=one_signed)
+        schedules = Schedules(
+            step_size, decay, (1.0,) * network.agents, (exponent,) * network.agents
+        )
+        return DriftSetting.of(
+            network, schedules, constants, warm_up=warm_up, samples=samples, one_signed=one_signed
+        )
 
     table = []  # (signal-to-noise, lam_0, nu, varsigma)
     for step_size, decay in itertools.product(lam_0, nu):
         below = np.array([exponent for exponent in varsigma if exponent < decay])
         if len(below):
             setting = setting_of(step_size, decay, float(below[0]))
-            ratios = signal_to_noise(setting, _predicted_d_0(setting, iterations, wanted, below, dim, mixing), below, training)
-            table += [(ratio, step_size, decay, exponent) for ratio, exponent in zip(ratios, below.tolist(), strict=True)]
+            ratios = signal_to_noise(
+                setting,
+                _predicted_d_0(setting, iterations, wanted, below, dim, mixing),
+                below,
+                training,
+            )
+            table += [
+                (ratio, step_size, decay, exponent)
+                for ratio, exponent in zip(ratios, below.tolist(), strict=True)
+            ]
     if not table:
-        raise ValueError(f"nu = {tuple(nu)}, varsigma = {tuple(varsigma)} have no candidate with varsigma < nu (Algorithm 1)")
+        raise ValueError(
+            f"nu = {tuple(nu)}, varsigma = {tuple(varsigma)} have no candidate with varsigma < nu (Algorithm 1)"
+        )
     setting = setting_of(*max(table)[1:])
     messages = count_messages(setting, iterations, dim, horizon=horizon)
     d_0 = _calibrated(messages, wanted)
-    ratio = signal_to_noise(setting, d_0[None], np.array(setting.schedules.varsigma[:1]), training)[0]
-    return Plan(with_d_0(setting.schedules, d_0), certificate_of(messages, d_0).delta, float(ratio), warm_up, len(table))
+    ratio = signal_to_noise(setting, d_0[None], np.array(setting.schedules.varsigma[:1]), training)[
+        0
+    ]
+    return Plan(
+        with_d_0(setting.schedules, d_0),
+        certificate_of(messages, d_0).delta,
+        float(ratio),
+        warm_up,
+        len(table),
+    )
 
 
-def signal_to_noise(setting: DriftSetting, d_0: np.ndarray, varsigma: np.ndarray, iterations: int) -> np.ndarray:
+def signal_to_noise(
+    setting: DriftSetting, d_0: np.ndarray, varsigma: np.ndarray, iterations: int
+) -> np.ndarray:
     """Return how far the mean model has learnt after `iterations`, in standard deviations of its noise, `[candidates]`.
 
     d_0 is `[candidates, agents]`, varsigma `[candidates]`. The model: a coordinate x of the mean model is pulled by the
@@ -200,7 +249,12 @@ def noise_gain(network: Network) -> np.ndarray:
 
 
 def _predicted_d_0(
-    setting: DriftSetting, iterations: float, target: np.ndarray, varsigma: np.ndarray, dim: int, mixing=None
+    setting: DriftSetting,
+    iterations: float,
+    target: np.ndarray,
+    varsigma: np.ndarray,
+    dim: int,
+    mixing=None,
 ) -> np.ndarray:
     """Return an estimate of the d_0^i that meet the target, `[candidates, agents]`: 10 to 30 % too large, for all alike.
 
@@ -214,7 +268,9 @@ def _predicted_d_0(
     times, weight = _sample(iterations, followed)
     w = (times + 1.0) ** -setting.schedules.nu / (setting.warm_up + times + 1.0)
     here = np.minimum(times, followed).astype(np.int64)
-    beyond = (w / w[np.searchsorted(times, followed)] if times[-1] > followed else np.ones(len(times)))[:, None]
+    beyond = (
+        w / w[np.searchsorted(times, followed)] if times[-1] > followed else np.ones(len(times))
+    )[:, None]
     fall = np.where(times[:, None] > followed, beyond, 1.0)
     growth = (times + 1.0) ** varsigma[:, None]  # [candidates, times]
     square, logs = np.zeros((2, len(varsigma), len(target)))
@@ -225,17 +281,25 @@ def _predicted_d_0(
         square += cost.sum(axis=1)
         logs += (cost * (np.log(linf)[None] + np.log(growth)[:, :, None])).sum(axis=1)
     normal = NormalDist()
-    exponent = np.array([(2.0 * normal.inv_cdf((1.0 + delta) / 2.0)) ** 2 / 8.0 for delta in target])
+    exponent = np.array(
+        [(2.0 * normal.inv_cdf((1.0 + delta) / 2.0)) ** 2 / 8.0 for delta in target]
+    )
     mean = logs / np.maximum(square, 1e-300)  # log of a typical shift for d_0 = 1
     d_0 = np.sqrt(np.maximum(square, 1e-300) / exponent)
     for _ in range(20):
-        d_0 = np.sqrt(np.maximum(square, 1e-300) / (4.0 * exponent) * np.maximum(1.0, math.log(4.0) + 1.5 + np.log(d_0) - mean))
+        d_0 = np.sqrt(
+            np.maximum(square, 1e-300)
+            / (4.0 * exponent)
+            * np.maximum(1.0, math.log(4.0) + 1.5 + np.log(d_0) - mean)
+        )
     return d_0
 
 
 def _sample(iterations: float, followed: int) -> tuple[np.ndarray, np.ndarray]:
     """Return times, and how many iterations each stands for: all early ones, then ever fewer."""
     last = 1e9 if iterations == math.inf else float(iterations)
-    edges = np.concatenate([np.arange(32.0), np.floor(np.geomspace(1.0, last, 200)), [followed, last]])
+    edges = np.concatenate(
+        [np.arange(32.0), np.floor(np.geomspace(1.0, last, 200)), [followed, last]]
+    )
     edges = np.unique(edges[edges <= last])
     return edges[:-1], np.diff(edges)

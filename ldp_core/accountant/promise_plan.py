@@ -19,8 +19,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ldp_core import optimizer, quantizer
-from ldp_core.accountant.calibration import _targets as targets
-from ldp_core.accountant.calibration import with_d_0
+from ldp_core.accountant.certificate import targets, with_d_0
 from ldp_core.accountant.plan import noise_gain
 from ldp_core.accountant.promise import (
     HORIZON,
@@ -61,7 +60,9 @@ class Plan:
         """Return the algorithm that keeps the promise; a dithered one needs its public seed."""
         terms = self.terms
         if (dither is not None) != terms.dithered:
-            raise ValueError(f"dither = {dither} does not fit the plan: dithered = {terms.dithered}")
+            raise ValueError(
+                f"dither = {dither} does not fit the plan: dithered = {terms.dithered}"
+            )
         options: dict = {"degree": terms.degree, "at_sent": True, "box": terms.box}
         return Algorithm1(terms.network, terms.schedules, dither=dither, **options)
 
@@ -83,9 +84,13 @@ class Plan:
             if theirs is None:
                 raise ValueError(f"the oracle does not say its {name}: wrap it in clipping.Clipped")
             if np.any(np.asarray(theirs) > ours) if name == "clip" else theirs != ours:
-                raise ValueError(f"oracle: {name} = {theirs} is not the plan's {ours}: delta is not kept")
+                raise ValueError(
+                    f"oracle: {name} = {theirs} is not the plan's {ours}: delta is not kept"
+                )
 
-    def run(self, oracle: Oracle, theta_0, iterations: int, *, seed: int, dither=None, **options) -> State:
+    def run(
+        self, oracle: Oracle, theta_0, iterations: int, *, seed: int, dither=None, **options
+    ) -> State:
         """Return the state after `iterations` of the algorithm; `options` go to `optimizer.run`."""
         algorithm = self.algorithm(dither)
         self.require(algorithm, oracle)
@@ -159,7 +164,9 @@ def plan(
     return Plan(terms, kept, error, len(table) * len(EFFORT))
 
 
-def predicted_error(network, degree, nu, varsigma, lam_0, d_0, iterations, distance, h) -> np.ndarray:
+def predicted_error(
+    network, degree, nu, varsigma, lam_0, d_0, iterations, distance, h
+) -> np.ndarray:
     """Return the predicted distance from the optimum after `iterations`, as a share of `distance`.
 
     The mean model is pulled with force h per unit of distance, h = pull C / distance. With k_t =
@@ -208,7 +215,9 @@ def _steps(unit: Terms, promised: float, target: np.ndarray, varsigma: np.ndarra
     """
     T = int(min(FOLLOWED, promised))
     theta, psi, _ = drift(unit, T)
-    square = (theta[:T] ** 2 + psi[:T] ** 2)[None] * ((np.arange(T) + 1.0) ** (2.0 * varsigma[:, None]))[..., None]
+    square = (theta[:T] ** 2 + psi[:T] ** 2)[None] * (
+        (np.arange(T) + 1.0) ** (2.0 * varsigma[:, None])
+    )[..., None]
     total = square.sum(axis=1)
     if promised > T:
         edges = np.geomspace(T, 1e12 if promised == math.inf else promised, 200)

@@ -75,8 +75,14 @@ from ldp_core.accountant.sensitivity import UP
 SHIFTS = 2.0 ** (np.arange(-25 * 16, 17) / 16)  # the table, from 3e-8 to 2
 FINE = 32  # points an octave has in the grid on which messages are counted first
 LOSS_RATIO, LARGEST_LOSS, SMALLEST_LOSS = 1.2, 12.0, 0.05  # nodes of the privacy loss
-PERIOD, TAPER, REACH = 40.0, 0.01, 8.5  # of the Fourier series: period of the loss, deviation of its taper, deviations summed
-SERIES_ERROR = 2.0**-29  # more than all that rounding and the terms left out can change (see `total_variation`)
+PERIOD, TAPER, REACH = (
+    40.0,
+    0.01,
+    8.5,
+)  # of the Fourier series: period of the loss, deviation of its taper, deviations summed
+SERIES_ERROR = (
+    2.0**-29
+)  # more than all that rounding and the terms left out can change (see `total_variation`)
 
 
 class Counts(NamedTuple):
@@ -86,7 +92,9 @@ class Counts(NamedTuple):
     number: np.ndarray
 
 
-def extreme_split(l1: np.ndarray, linf: np.ndarray, dim: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def extreme_split(
+    l1: np.ndarray, linf: np.ndarray, dim: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return (number, linf, remainder): the worst shifts within the budgets are `number` times linf and once the remainder.
 
     Rounded upwards: if the quotient is rounded across a whole number, either the remainder is linf all but a part in 2**44
@@ -96,7 +104,9 @@ def extreme_split(l1: np.ndarray, linf: np.ndarray, dim: int) -> tuple[np.ndarra
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         number = np.where(linf > 0, np.floor(l1 / linf), 0.0)
     number = np.minimum(number, float(dim))
-    remainder = np.where(number < dim, np.clip((l1 - number * linf) + l1 * 2.0**-44, 0.0, linf), 0.0)
+    remainder = np.where(
+        number < dim, np.clip((l1 - number * linf) + l1 * 2.0**-44, 0.0, linf), 0.0
+    )
     return number, linf, remainder
 
 
@@ -136,9 +146,16 @@ def fine_grid(largest: float) -> np.ndarray:
 def log_affinity(counts: Counts) -> np.ndarray:
     """Return an upper bound of -log BC of the product pair, `[...]`: infinite when a shift is 2 or more."""
     with np.errstate(divide="ignore"):
-        cost = -np.log1p(-np.minimum(1.0, triangular.affinity_complement(np.minimum(counts.shift, 2.0)) * (1.0 + 2.0**-40)))
+        cost = -np.log1p(
+            -np.minimum(
+                1.0,
+                triangular.affinity_complement(np.minimum(counts.shift, 2.0)) * (1.0 + 2.0**-40),
+            )
+        )
     used = np.where(counts.number > 0, counts.number, 0.0)
-    return np.where(used > 0, used * np.where(used > 0, cost, 0.0), 0.0).sum(axis=-1) * (1.0 + 2.0**-36)
+    return np.where(used > 0, used * np.where(used > 0, cost, 0.0), 0.0).sum(axis=-1) * (
+        1.0 + 2.0**-36
+    )
 
 
 def hellinger(exponent: np.ndarray) -> np.ndarray:
@@ -190,7 +207,9 @@ def total_variation(numbers: np.ndarray) -> np.ndarray:
     odd = np.remainder(np.remainder(numbers[..., used], 2.0) @ negative[used], 2.0)
     overlap = np.where(odd == 1.0, -psi, psi) @ weight
     r = math.exp(-PERIOD / 2.0)
-    return np.clip(1.0 - ((1.0 - r) * math.exp(-(TAPER**2) / 8.0) * overlap - 2.0 * r) + SERIES_ERROR, 0.0, 1.0)
+    return np.clip(
+        1.0 - ((1.0 - r) * math.exp(-(TAPER**2) / 8.0) * overlap - 2.0 * r) + SERIES_ERROR, 0.0, 1.0
+    )
 
 
 @functools.cache
@@ -211,12 +230,18 @@ def _table() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         tilted = 4.0 * atoms.mass * np.exp(-atoms.loss / 2.0)
         common = np.zeros(len(losses))
         common[atoms.place[atoms.place >= 0]] = tilted[atoms.place >= 0]
-        missing = atoms.only + float(np.sum(atoms.mass * np.expm1(-atoms.loss / 2.0) ** 2)) + common @ sines
+        missing = (
+            atoms.only
+            + float(np.sum(atoms.mass * np.expm1(-atoms.loss / 2.0) ** 2))
+            + common @ sines
+        )
         for own in np.flatnonzero((atoms.place < 0) & (atoms.loss > 0)):
             missing += tilted[own] * np.sin(atoms.loss[own] / 2.0 * s) ** 2
         negative[row] = missing > 1.0
         with np.errstate(divide="ignore"):
-            size = np.where(missing < 0.5, np.log1p(-np.minimum(missing, 0.5)), np.log(np.abs(1.0 - missing)))
+            size = np.where(
+                missing < 0.5, np.log1p(-np.minimum(missing, 0.5)), np.log(np.abs(1.0 - missing))
+            )
         log_phi[row] = np.maximum(size, -700.0)
     return log_phi, negative, _weights(s)
 
@@ -266,7 +291,9 @@ def _atoms(eps: float) -> _Atoms:
         return _Atoms(np.empty(0), np.empty(0), np.empty(0, dtype=np.int64), 1.0)
     losses = _losses()
     kink = -math.log1p(-eps) if eps < 1.0 else math.inf
-    places = np.flatnonzero((losses > min(kink, SMALLEST_LOSS)) & ~(np.abs(losses / kink - 1.0) < 1e-6))
+    places = np.flatnonzero(
+        (losses > min(kink, SMALLEST_LOSS)) & ~(np.abs(losses / kink - 1.0) < 1e-6)
+    )
     loss, place = np.concatenate([[0.0], losses[places]]), np.concatenate([[-1], places])
     if kink < loss[-1]:
         at = int(np.searchsorted(loss, kink))
@@ -290,6 +317,13 @@ def _edges(loss: np.ndarray, eps: float, outer: np.ndarray) -> tuple[np.ndarray,
     with np.errstate(divide="ignore", invalid="ignore"):
         outside = eps / np.expm1(loss)
         width_outside = eps * np.exp(low) * np.expm1(high - low) / (np.expm1(low) * np.expm1(high))
-    width_inside = (2.0 - eps) * np.exp(low) * np.expm1(high - low) / ((np.exp(low) + 1.0) * (np.exp(high) + 1.0))
-    edges = np.array([np.where(outer, outside[:-1], inner[:-1]), np.where(outer, outside[1:], inner[1:])])
+    width_inside = (
+        (2.0 - eps)
+        * np.exp(low)
+        * np.expm1(high - low)
+        / ((np.exp(low) + 1.0) * (np.exp(high) + 1.0))
+    )
+    edges = np.array(
+        [np.where(outer, outside[:-1], inner[:-1]), np.where(outer, outside[1:], inner[1:])]
+    )
     return edges, np.where(outer, width_outside, width_inside)

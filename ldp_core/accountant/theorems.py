@@ -1,29 +1,14 @@
 """Theorem 2 as printed: what the paper promises, with all its constants.
 
-`theorem_2_1` is for a finite number of iterations, `theorem_2_2` for all time. Both are computed as the paper writes them,
-without rounding outwards, and their delta is never clipped: above one they promise nothing. The bounds to rely on are in
-`certificate`.
+    >>> from ldp_core import network
+    >>> schedules = Schedules(0.5, 0.71, (1.0,) * 5, (0.51,) * 5)
+    >>> theorem_2_2(network.paper(0.2), schedules, d_l=1.0, L1=0.25).log10_delta.max().round(2)
+    np.float64(8.44)
 
-Where the printed text needs care (each point is checked in the tests):
-
-- The condition on d_0^i makes the printed sum at most 1, that is delta^i <= 1, which every mechanism satisfies. A smaller
-  delta^i needs d_0^i larger by the factor 1 / delta^i, as `calibration` does.
-- Lemma 6 leaves out |y - y'| >= d_t. Nothing is lost: the total variation is then at most 1 <= |y - y'| / d_t.
-- Lemma 5 says "for all kappa in (0, 1)" and means "for some". It is false as printed for exponents below 1 with kappa near
-  1, and true for an exponent n >= 1, T_1 >= 1 and kappa <= 1 - 8**(-n/2), which covers Theorem 2.2 (n = 1 + nu, kappa = C_1
-  < 1/2). Proof: unroll the recursion. First, (t+1)**n (1-kappa)**(t-1) <= (n / (e a))**n (1-kappa)**-2 with a =
-  -ln(1-kappa), and a >= 2 b for b = -ln(1-kappa/2), so this is at most (4n / (e b))**n 8**-n (1-kappa)**-2. Second, for j =
-  t-1-s >= 0, ((t+1) / (s+1))**n <= (j+2)**n and 1-kappa <= (1-kappa/2)**2, so the sum of the noise terms is at most max_x
-  x**n exp(-b x + 2 b) times the sum of (1-kappa/2)**j, that is (n / (e b))**n exp(2 b) 2 / kappa, and exp(2 b) <= 4 <=
-  4**n.
-- The inequality for Delta_theta before the choice of C_1 lacks a factor t in sqrt(n) L C_z P_z**t lam_t / (t+1); the one
-  after it has it.
-- sqrt(n) L: this n is the dimension d of theta. It turns the l2 Lipschitz constant of Assumption 2 into one from l1 to l1
-  (`l1_lipschitz`); whoever knows a smaller l1-to-l1 constant may use it in its place.
-- "For all t >= 0" with the second member of C_2's maximum needs rho_t (t+1)**(1+nu) to be largest at t = T_0 among t <=
-  T_0. That does not follow from anything printed, and fails when C_z is large, because rho_theta then has an early peak.
-  The first member of the maximum was larger than that peak in every network we tried; we have no proof that it always is.
-- C_2 is a maximum over the agents although agent i's bound needs its own constants only.
+`theorem_2_1` is for a finite number of iterations, `theorem_2_2` for all time. Both are computed as
+the paper writes them, without rounding outwards, and their delta is never clipped: above one they
+promise nothing. Where the printed text needs care is told in docs/proofs/certificate.md, section 4;
+the bounds to rely on are in `certificate`.
 """
 
 from __future__ import annotations
@@ -43,14 +28,14 @@ from ldp_core.network import Network
 from ldp_core.optimizer import Schedules
 
 AT_ONCE = 2**20  # steps followed at once
-MEMORY = 100.0  # the recursion is started MEMORY / min(r, c) steps early: what lies before weighs less than exp(-100)
+MEMORY = 100.0  # the recursion starts MEMORY / min(r, c) steps early: what lies before is exp(-100)
 LARGEST_T_0 = 2**53  # beyond it t + 1 is no longer a float64
 TERMS = 100_000  # terms of the zeta series that are added one by one
 
 
 @dataclass(frozen=True, eq=False)
 class Theorem21:
-    """Theorem 2.1: varrho_{t,psi} and varrho_{t,theta} `[time, agents]`, the smallest d_0^i, and delta^i for the given one."""
+    """varrho_{t,psi}, varrho_{t,theta} `[time, agents]`, the smallest d_0^i, and delta^i."""
 
     rho_psi: np.ndarray
     rho_theta: np.ndarray
@@ -60,7 +45,7 @@ class Theorem21:
 
 @dataclass(frozen=True, eq=False)
 class Theorem22:
-    """Theorem 2.2 with the constants chosen, one per agent; what does not fit a float64 is infinite, its log10 is not."""
+    """Theorem 2.2 with the constants chosen, one per agent; logarithms always fit a float64."""
 
     C_0: np.ndarray
     C_1: np.ndarray
@@ -80,13 +65,18 @@ class Theorem22:
 
 
 def theorem_2_1(
-    network: Network, schedules: Schedules, d_l, iterations: int, lemma_4: tuple[float, float] | None = None
+    network: Network,
+    schedules: Schedules,
+    d_l,
+    iterations: int,
+    lemma_4: tuple[float, float] | None = None,
 ) -> Theorem21:
-    """Return Theorem 2.1 for `iterations` messages, in O(iterations) by the recursions behind the printed sums:
+    """Return Theorem 2.1 for `iterations` messages, by the recursions behind the printed sums:
 
-        varrho_{t+1,psi}   = (1 - |C_ii|) varrho_{t,psi}   + 2 d_l lam_t
-        varrho_{t+1,theta} = (1 - |R_ii|) varrho_{t,theta} + (C_z P_z**t + 1 / u_i) (varrho_{t+1,psi} + varrho_{t,psi})
-        d_0^i >= sum_t (varrho_{t,psi} + varrho_{t,theta}) (t+1)**varsigma^i,     delta^i = that sum / d_0^i.
+        varrho_{t+1,psi}   = (1 - |C_ii|) varrho_{t,psi} + 2 d_l lam_t
+        varrho_{t+1,theta} = (1 - |R_ii|) varrho_{t,theta}
+                             + (C_z P_z**t + 1 / u_i) (varrho_{t+1,psi} + varrho_{t,psi})
+        delta^i = sum_t (varrho_{t,psi} + varrho_{t,theta}) (t+1)**varsigma^i / d_0^i.
 
     (C_z, P_z) are any constants of Lemma 4; by default `network.lemma_4`.
     """
@@ -99,7 +89,8 @@ def theorem_2_1(
         rho_psi[:, i], rho_theta[:, i] = agent.rho_series(iterations)
     with np.errstate(over="ignore"):
         rho_psi, rho_theta = rho_psi * d_l * 2.0, rho_theta * d_l * 2.0
-        smallest = np.sum((rho_psi + rho_theta) * (t[:, None] + 1.0) ** np.asarray(schedules.varsigma), axis=0)
+        growth = (t[:, None] + 1.0) ** np.asarray(schedules.varsigma)
+        smallest = np.sum((rho_psi + rho_theta) * growth, axis=0)
         return Theorem21(rho_psi, rho_theta, smallest, smallest / np.asarray(schedules.d_0))
 
 
@@ -116,7 +107,7 @@ def theorem_2_2(
     maximum_over_agents: bool = True,
     lemma_4: tuple[float, float] | None = None,
 ) -> Theorem22:
-    """Return Theorem 2.2: delta^i = C_3 (C_z + C_0) / d_0^i  sum_t (t+1)**-(1 + nu - varsigma^i), over all time by default.
+    """Return Theorem 2.2: delta^i = C_3 (C_z + C_0) / d_0^i  sum_t (t+1)**-(1 + nu - varsigma^i).
 
     `L1` stands for the printed sqrt(n) L (`l1_lipschitz(L, dim)`). The paper leaves free
 
@@ -125,17 +116,18 @@ def theorem_2_2(
             |R_ii| / 2     >= L1 t lam_t / (t+1) (C_z P_z**t + C_0)    and
             C_0 |C_ii| / 2 >= (2 - |C_ii|) C_z P_z**t;
 
-    a constant that is given (one number, or one per agent) is checked against its rule, the others are searched on a grid
-    that is refined around its best point, for the smallest delta^i. The search is not proven to find the minimum; every
-    choice is admissible. Then
+    a constant that is given (one number, or one per agent) is checked, the others are searched for
+    the smallest delta^i. The search is not proven to find it; every choice is admissible. Then
 
         varrho_{T_0} = varrho_{T_0,theta} + (C_0 - 1/u_i) varrho_{T_0,psi},
-        C_2 = max{ (2 / C_1 + varrho_{T_0} (1-C_1)**(1-T_0) / (2 d_l lam_0 (C_z+C_0))) (4 (1+nu) / (e ln(2 / (2-C_1))))**(1+nu),
+        C_2 = max{ (2 / C_1 + varrho_{T_0} (1-C_1)**(1-T_0) / (2 d_l lam_0 (C_z+C_0)))
+                       (4 (1+nu) / (e ln(2 / (2-C_1))))**(1+nu),
                    varrho_{T_0} (T_0+1)**(1+nu) / (2 d_l lam_0 (C_z+C_0)) },
         C_3 = 2 C_2 d_l lam_0 ((C_0 + 1) u_i - 1) / (C_0 u_i - 1).
 
-    C_2 is the largest over all agents, as printed; `maximum_over_agents=False` gives each agent its own, which suffices.
-    delta is infinite when varsigma^i >= nu (at infinite time), or when no T_0 below 2**53 is admissible.
+    C_2 is the largest over all agents, as printed; `maximum_over_agents=False` gives each agent its
+    own, which suffices. delta is infinite when varsigma^i >= nu (at infinite time), or when no T_0
+    below 2**53 is admissible.
     """
     require_same_agents(network, schedules)
     m = network.agents
@@ -145,25 +137,24 @@ def theorem_2_2(
     given[2] = [x if x is None else whole("T_0", x, 1) for x in given[2]]
     agents = _agents(network, schedules, lemma_4)
     choices = [_best_choice(agents[i], lipschitz[i], *(x[i] for x in given)) for i in range(m)]
-    C_1, C_0, T_0, ln_C_2 = (np.array([getattr(x, name) for x in choices]) for name in ("C_1", "C_0", "T_0", "ln_C_2"))
+    names = ("C_1", "C_0", "T_0", "ln_C_2")
+    C_1, C_0, T_0, ln_C_2 = (np.array([getattr(x, name) for x in choices]) for name in names)
     if maximum_over_agents:
         ln_C_2 = np.full(m, ln_C_2.max())
     u, C_z = network.u, agents[0].C_z
-    series = np.array([power_sum(1.0 + schedules.nu - varsigma, iterations) for varsigma in schedules.varsigma])
+    series = np.array([power_sum(1.0 + schedules.nu - x, iterations) for x in schedules.varsigma])
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = 2.0 * schedules.lam_0 * ((C_0 + 1.0) * u - 1.0) / (C_0 * u - 1.0)
         ln_C_3 = np.where(d_l > 0, ln_C_2 + np.log(ratio) + np.log(d_l), -np.inf)
-        ln_d_0 = np.where((d_l > 0) & (series > 0), ln_C_3 + np.log(C_z + C_0) + np.log(series), -np.inf)
+        ln_d_0 = ln_C_3 + np.log(C_z + C_0) + np.log(series)
+        ln_d_0 = np.where((d_l > 0) & (series > 0), ln_d_0, -np.inf)
     ln_10 = math.log(10.0)
     log10_delta = ln_d_0 / ln_10 - np.log10(schedules.d_0)
     return Theorem22(C_0, C_1, T_0, ln_C_2 / ln_10, ln_C_3 / ln_10, ln_d_0 / ln_10, log10_delta)
 
 
 def l1_lipschitz(L: float, dim: int) -> float:
-    """Return sqrt(dim) L, a Lipschitz constant from l1 to l1 of a gradient with constant L from l2 to l2.
-
-    ||x||_2 <= ||x||_1 <= sqrt(dim) ||x||_2; the paper writes n for this dimension.
-    """
+    """Return sqrt(dim) L: ||x||_2 <= ||x||_1 <= sqrt(dim) ||x||_2; the paper writes n for dim."""
     L = real("L", L)
     if not (math.isfinite(L) and L >= 0):
         raise ValueError(f"L = {L} must be finite and not negative (Assumption 2)")
@@ -171,9 +162,10 @@ def l1_lipschitz(L: float, dim: int) -> float:
 
 
 def power_sum(exponent: float, iterations: float = math.inf) -> float:
-    """Return an upper bound of sum_{t=0}^{iterations-1} (t+1)**-exponent; infinite when the series diverges.
+    """Return an upper bound of sum_{t=0}^{iterations-1} (t+1)**-exponent, perhaps infinite.
 
-    The first terms are added one by one; x**-exponent is convex, so term n is at most its integral from n - 1/2 to n + 1/2.
+    The first terms are added one by one; x**-exponent is convex, so term n is at most its integral
+    from n - 1/2 to n + 1/2.
     """
     if iterations == math.inf and exponent <= 1:
         return math.inf
@@ -208,16 +200,17 @@ class _Agent:
 
     def rho(self, t: list[int]) -> tuple[list[float], list[float]]:
         """Return varrho_{t,psi} and varrho_{t,theta} for each t."""
+        if not t:
+            return [], []
         steps = math.ceil(MEMORY / min(self.r, self.c))
         some = max(1, AT_ONCE // steps)
-        pieces = [self._rho_at(np.array(t[i : i + some], dtype=np.float64), steps) for i in range(0, len(t), some)]
-        return [x for psi, _ in pieces for x in psi.tolist()], [x for _, theta in pieces for x in theta.tolist()]
+        starts = range(0, len(t), some)
+        pieces = [self._rho_at(np.array(t[i : i + some], dtype=np.float64), steps) for i in starts]
+        psi, theta = (np.concatenate(parts).tolist() for parts in zip(*pieces, strict=True))
+        return psi, theta
 
     def _rho_at(self, t: np.ndarray, steps: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the same for a few t, from the last `steps` steps: they start at a bound of both, or at t = 0 from zero.
-
-        What lies before t = 0 adds nothing, so that every t is followed over as many steps.
-        """
+        """Return the same for a few t, from the last `steps` steps, which start at a bound."""
         times = t - steps + np.arange(steps)[:, None]
         psi = np.where(times[0] > 0, self.lam_0 / self.c, 0.0)
         theta = (self.C_z + 1.0 / self.u) * 2.0 * psi / self.r
@@ -249,12 +242,13 @@ class _Agent:
     def smallest_T_0(self, C_0: float, L1: float) -> int | None:
         """Return the smallest admissible T_0, or None if it is not below 2**53.
 
-        Beyond t = 1 / nu the right sides of both conditions fall, so that what holds there once holds for ever.
+        Beyond t = 1 / nu the right sides of both conditions fall: what holds once holds for ever.
         """
 
         def holds(t: int) -> bool:
-            pull = L1 * self.lam_0 * t / (t + 1.0) ** (1.0 + self.nu) * (self.C_z * self.P_z**t + C_0)
-            return pull <= self.r / 2.0 and (2.0 - self.c) * self.C_z * self.P_z**t <= C_0 * self.c / 2.0
+            fading = self.C_z * self.P_z**t
+            pull = L1 * self.lam_0 * t / (t + 1.0) ** (1.0 + self.nu) * (fading + C_0)
+            return pull <= self.r / 2.0 and (2.0 - self.c) * fading <= C_0 * self.c / 2.0
 
         if not self.nu > 0:
             return None
@@ -277,7 +271,8 @@ class _Agent:
         n = 1.0 + self.nu
         psi, theta = rho
         ln_start = math.log((theta + (C_0 - 1.0 / self.u) * psi) / (self.lam_0 * (self.C_z + C_0)))
-        ln_bracket = float(np.logaddexp(math.log(2.0 / C_1), ln_start + (1 - T_0) * math.log1p(-C_1)))
+        later = ln_start + (1 - T_0) * math.log1p(-C_1)
+        ln_bracket = float(np.logaddexp(math.log(2.0 / C_1), later))
         ln_lemma_5 = n * math.log(4.0 * n / (math.e * -math.log1p(-C_1 / 2.0)))
         return max(ln_bracket + ln_lemma_5, ln_start + n * math.log(T_0 + 1.0))
 
@@ -290,20 +285,19 @@ def _per_agent(name: str, constant, agents: int) -> list:
     return np.broadcast_to(constant, (agents,)).tolist()
 
 
-def _agents(network: Network, schedules: Schedules, lemma_4: tuple[float, float] | None) -> list[_Agent]:
-    C_z, P_z = network.lemma_4 if lemma_4 is None else reals("lemma_4", lemma_4, "a pair (C_z, P_z)", shape=(2,)).tolist()
+def _agents(network: Network, schedules: Schedules, lemma_4) -> list[_Agent]:
+    given = network.lemma_4 if lemma_4 is None else lemma_4
+    C_z, P_z = reals("lemma_4", given, "a pair (C_z, P_z)", shape=(2,)).tolist()
     if not (math.isfinite(C_z) and C_z > 0 and 0 < P_z < 1):
         raise ValueError(f"lemma_4 = ({C_z}, {P_z}) must have C_z > 0 and P_z in (0, 1) (Lemma 4)")
-    r, c = -np.diag(network.R), -np.diag(network.C)
-    return [
-        _Agent(float(r[i]), float(c[i]), float(network.u[i]), C_z, P_z, schedules.lam, schedules.lam_0, schedules.nu)
-        for i in range(network.agents)
-    ]
+    r, c, u = (x.tolist() for x in (-np.diag(network.R), -np.diag(network.C), network.u))
+    common = C_z, P_z, schedules.lam, schedules.lam_0, schedules.nu
+    return [_Agent(r[i], c[i], u[i], *common) for i in range(network.agents)]
 
 
 @dataclass(frozen=True)
 class _Choice:
-    """Constants of Theorem 2.2 for one agent; `ln_objective` is what delta^i is proportional to when C_2 is the agent's own."""
+    """Constants of Theorem 2.2 for one agent; delta^i is proportional to exp(`ln_objective`)."""
 
     C_1: float
     C_0: float
@@ -326,19 +320,24 @@ def _weigh(agent: _Agent, tried: list[_Constants]) -> list[_Choice]:
     choices = []
     for C_1, C_0, T_0, admissible in tried:
         ln_C_2 = agent.ln_C_2(C_1, C_0, T_0, rho[T_0]) if admissible else math.inf
-        ratio = (agent.C_z + C_0) * ((C_0 + 1.0) * agent.u - 1.0) / (C_0 * agent.u - 1.0) if admissible else 1.0
+        ratio = (
+            (agent.C_z + C_0) * ((C_0 + 1.0) * agent.u - 1.0) / (C_0 * agent.u - 1.0)
+            if admissible
+            else 1.0
+        )
         choices.append(_Choice(C_1, C_0, T_0, ln_C_2, ln_C_2 + math.log(ratio)))
     return choices
 
 
-def _best_choice(agent: _Agent, L1: float, C_1: float | None, C_0: float | None, T_0: int | None) -> _Choice:
-    """Return the best choice on a grid of ln(largest C_1 / C_1), ln(C_0 / smallest C_0), ln(T_0 / smallest T_0).
+def _best_choice(agent: _Agent, L1: float, C_1, C_0, T_0) -> _Choice:
+    """Return the best choice on a grid of how far C_1, C_0, T_0 are from their extremes, in logs.
 
-    The ratios span 1 ... exp(30), exp(3) and exp(2); the grid is then refined three times around its best point. A constant
-    that is given stays as it is.
+    The ratios span 1 ... exp(30), exp(3) and exp(2); the grid is then refined three times around
+    its best point. A constant that is given stays as it is.
     """
     if C_1 is not None and not 0 < C_1 < agent.largest_C_1():
-        raise ValueError(f"C_1 = {C_1} must lie in (0, {agent.largest_C_1()}), half of min(|R_ii|, |C_ii|) (Theorem 2.2)")
+        rule = f"(0, {agent.largest_C_1()}), half of min(|R_ii|, |C_ii|) (Theorem 2.2)"
+        raise ValueError(f"C_1 = {C_1} must lie in {rule}")
     smallest_T_0 = lru_cache(maxsize=None)(agent.smallest_T_0)
 
     def constants(x: float, y: float, z: float) -> _Constants:
@@ -359,10 +358,12 @@ def _best_choice(agent: _Agent, L1: float, C_1: float | None, C_0: float | None,
         ]
         places = list(itertools.product(*axes))
         choices = _weigh(agent, [constants(*place) for place in places])
-        best, center = min(zip(choices, places, strict=True), key=lambda pair: pair[0].ln_objective)
+        both = zip(choices, places, strict=True)
+        best, center = min(both, key=lambda pair: pair[0].ln_objective)
         width = (width[0] / 10.0, width[1] / 3.0, width[2] / 3.0)
     if best.ln_objective == math.inf and best.T_0 > 0:
-        raise ValueError(f"C_1 = {C_1}, C_0 = {C_0}, T_0 = {T_0} (None: free) are not admissible together (Theorem 2.2)")
+        given = f"C_1 = {C_1}, C_0 = {C_0}, T_0 = {T_0} (None: free)"
+        raise ValueError(f"{given} are not admissible together (Theorem 2.2)")
     return best
 
 

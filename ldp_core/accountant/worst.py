@@ -1,13 +1,17 @@
 """The worst modification: which replacement of one data point an agent's messages give away most.
 
-Data are row numbers: `history` `[data points, samples]` says which rows of a data set an agent acquired, and an adjacent
-history (Definition 2) has another data point at one index k. `problem` turns a batch of histories
-`[batch, 1, data points, samples]` into an oracle, e.g. `lambda history: Logistic(features, labels, history)`.
+    >>> adjacent(np.array([[5], [6], [7]]), k=[1], point=[[9]])[0, 0, :, 0].tolist()
+    [5, 9, 7]
 
-The paper modifies a data point at random; the promise is about the worst one. `search` looks for it by the paper's own
-measure, the sum of delta_t, which needs no sampling, and then computes every measure for the best ones found. Its result says
-how far it looked (`Search.method`): it is exhaustive only where it says so, and otherwise a lower bound on the worst case.
-The certificate is the upper bound.
+Data are row numbers: `history` `[data points, samples]` says which rows of a data set an agent
+acquired, and an adjacent history (Definition 2) has another data point at one index k. `problem`
+turns a batch of histories `[batch, 1, data points, samples]` into an oracle, e.g. `lambda history:
+Logistic(features, labels, history)`.
+
+The paper modifies a data point at random; the promise is about the worst one. `search` looks for it
+by the paper's own measure, the sum of delta_t, which needs no sampling, and then computes every
+measure for the best ones found. Its result says how far it looked (`Search.method`): it is
+exhaustive only where it says so, and otherwise a lower bound on the worst case.
 """
 
 from __future__ import annotations
@@ -17,17 +21,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ldp_core.accountant.trajectory import Budget, Received, budget, replay
+from ldp_core.accountant.trajectory import Budget, Received, budget, delta_t, replay
 from ldp_core.optimizer import Algorithm1, Oracle
 
-Problem = Callable[[np.ndarray], Oracle]  # histories [batch, 1, data points, samples] -> oracle of that batch and one agent
+Problem = Callable[[np.ndarray], Oracle]  # histories [batch, 1, data points, samples] -> oracle
 
 MEASURES = ("paper", "sum", "product", "exact")
 
 
 @dataclass(frozen=True, eq=False)
 class Search:
-    """Modifications that give away much, largest paper's sum first: data point k becomes the rows `point`."""
+    """Modifications that give away much, largest first: data point k becomes the rows `point`."""
 
     agent: int
     k: np.ndarray  # [found]
@@ -39,26 +43,33 @@ class Search:
     def worst(self, measure: str = "paper") -> int:
         """Return which modification has the largest final budget, by one of the measures.
 
-        "paper" is the paper's sum, "sum" that of exact total variations, "product" 1 - prod(1 - total variation), and "exact"
-        the exact total variation of the whole transcript.
+        "paper" is the paper's sum, "sum" that of exact total variations, "product" 1 - prod(1 -
+        total variation), and "exact" the exact total variation of the whole transcript.
         """
         if measure not in MEASURES:
-            raise ValueError(f"measure = {measure!r} must be one of {', '.join(map(repr, MEASURES))}")
+            names = ", ".join(map(repr, MEASURES))
+            raise ValueError(f"measure = {measure!r} must be one of {names}")
         if measure != "exact":
             return int(np.argmax(getattr(self.budget, measure)[-1]))
         if self.budget.total_variation is None:
-            raise ValueError("measure = 'exact' needs a search with exact='bracket' or 'monte carlo', and epsilon = 0")
+            needed = "a search with exact='bracket' or 'monte carlo', and epsilon = 0"
+            raise ValueError(f"measure = 'exact' needs {needed}")
         return int(np.argmax(self.budget.total_variation.estimate[-1]))
 
 
 def adjacent(history: np.ndarray, k, point) -> np.ndarray:
-    """Return histories `[batch, 1, data points, samples]` in which data point k `[batch]` became `point` `[batch, samples]`."""
+    """Return histories `[batch, 1, data points, samples]` in which data point k became `point`.
+
+    k is `[batch]`, point `[batch, samples]`.
+    """
     history, k, point = np.asarray(history), np.atleast_1d(k), np.asarray(point)
     if history.ndim != 2 or point.shape != (len(k), history.shape[1]):
-        raise ValueError(f"point has shape {point.shape}: it must be [{len(k)} modifications, {history.shape[-1]} samples]")
+        rule = f"it must be [{len(k)} modifications, {history.shape[-1]} samples]"
+        raise ValueError(f"point has shape {point.shape}: {rule}")
     wrong = (k < 0) | (k >= len(history))
     if wrong.any():
-        raise ValueError(f"k = {k[wrong][0]} must lie in [0, {len(history)}), the data points of the history (Definition 2)")
+        rule = f"[0, {len(history)}), the data points of the history (Definition 2)"
+        raise ValueError(f"k = {k[wrong][0]} must lie in {rule}")
     modified = np.repeat(history[None, None], len(k), axis=0)
     modified[np.arange(len(k)), 0, k] = point
     return modified
@@ -67,7 +78,7 @@ def adjacent(history: np.ndarray, k, point) -> np.ndarray:
 def random_modifications(
     history: np.ndarray, rows, generator: np.random.Generator, count: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return (k `[count]`, point `[count, samples]`): the paper's protocol, a uniform data point replaced by uniform rows."""
+    """Return (k `[count]`, point `[count, samples]`): a uniform one replaced by uniform rows."""
     k = generator.integers(len(history), size=count)
     return k, generator.choice(np.asarray(rows), size=(count, np.shape(history)[1]))
 
@@ -92,15 +103,15 @@ def search(
 ) -> Search:
     """Return the `finalists` modifications of largest budget found, with their full budgets.
 
-    Every one of `rows` is tried in every sample of every data point k in `points`, one sample at a time. With `whole`, the best
-    data point found so far is searched on, one sample at a time, until no sample improves it, so that the whole data point is
-    replaced (coordinate ascent: not all combinations). A modification is scored by the paper's sum over the `screening`
-    iterations after the data point arrives (all iterations by default). Only those are replayed, from the unmodified state at
-    which the data point arrives, `batch` modifications at once. `options` (exact, times, epsilons, samples, seed, confidence)
-    go to `trajectory.budget`, which follows the finalists through the whole run.
+    Every one of `rows` is tried in every sample of every data point k in `points`, one sample at a
+    time. With `whole`, the best data point found so far is searched on until no sample improves it
+    (coordinate ascent: not all combinations). A modification is scored by the paper's sum over the
+    `screening` iterations after the data point arrives (all by default), replayed from there,
+    `batch` modifications at once. `options` go to `trajectory.budget`, which follows the finalists
+    through the whole run.
 
-    theta_0 and psi_0 are `[1, dim]`, and the transcript one run. With `warm_up`, data point k arrives at time
-    max(0, k - warm_up).
+    theta_0 and psi_0 are `[1, dim]`, and the transcript one run. With `warm_up`, data point k
+    arrives at time max(0, k - warm_up).
     """
     history, rows = np.asarray(history), np.unique(rows)
     iterations = len(received.theta)
@@ -109,7 +120,8 @@ def search(
     span = iterations if screening is None else screening
     unmodified = problem(history[None, None])
     last = min(iterations, max(arrival) + 1)
-    states = [state[1:] for state in replay(algorithm, agent, _first(received, last), unmodified, theta_0, psi_0)]
+    own = replay(algorithm, agent, _first(received, last), unmodified, theta_0, psi_0)
+    states = [state[1:] for state in own]
     screen = _Screen(algorithm, agent, received, problem, history, span, warm_up, batch, states)
     found_k, found_point, scores = [], [], []
     for k, start in zip(points, arrival, strict=True):
@@ -117,13 +129,15 @@ def search(
             found_k.append(np.full(len(candidates), k))
             found_point.append(candidates)
             scores.append(score)
-    every_k, every_point, score = (np.concatenate(parts) for parts in (found_k, found_point, scores))
+    every_k, every_point, score = (
+        np.concatenate(parts) for parts in (found_k, found_point, scores)
+    )
     distinct = np.unique(np.column_stack([every_k, every_point]), axis=0, return_index=True)[1]
     best = distinct[np.argsort(-score[distinct], kind="stable")][:finalists]
     oracle = problem(adjacent(history, every_k[best], every_point[best]))
-    found = budget(
-        algorithm, agent, received, problem(history[None, None]), oracle, theta_0, psi_0, modifications=len(best), **options
-    )
+    both = problem(history[None, None]), oracle
+    options["modifications"] = len(best)
+    found = budget(algorithm, agent, received, *both, theta_0, psi_0, **options)
     method = _method(points, len(history), len(rows), whole, span, iterations, history.shape[1])
     return Search(agent, every_k[best], every_point[best], found, method, len(every_k))
 
@@ -147,25 +161,26 @@ class _Screen:
         history = self.history[: max(stop + self.warm_up, k + 1)]
         unmodified = list(self._replay(history[None, None], start, stop))
         pieces = np.split(point, range(self.batch, len(point), self.batch))
-        return np.concatenate(
-            [self._sum(adjacent(history, np.full(len(piece), k), piece), start, stop, unmodified) for piece in pieces]
-        )
+        changed = (adjacent(history, np.full(len(piece), k), piece) for piece in pieces)
+        return np.concatenate([self._sum(one, start, stop, unmodified) for one in changed])
 
     def _replay(self, histories: np.ndarray, start: int, stop: int) -> Iterator:
         theta, psi = (np.repeat(state, len(histories), axis=0) for state in self.states[start])
         oracle = self.problem(histories)
-        return replay(self.algorithm, self.agent, _first(self.received, stop), oracle, theta, psi, start)
+        heard = _first(self.received, stop)
+        return replay(self.algorithm, self.agent, heard, oracle, theta, psi, start)
 
     def _sum(self, histories: np.ndarray, start: int, stop: int, unmodified: list) -> np.ndarray:
         total = np.zeros(len(histories))
-        for (t, theta, psi), (_, own_theta, own_psi) in zip(self._replay(histories, start, stop), unmodified, strict=True):
-            sensitivity = np.abs(theta - own_theta).sum(axis=-1) + np.abs(psi - own_psi).sum(axis=-1)
-            total += sensitivity / self.algorithm.schedules.step(t)[self.agent]
+        states = zip(self._replay(histories, start, stop), unmodified, strict=True)
+        for (t, theta, psi), (_, own_theta, own_psi) in states:
+            step = self.algorithm.schedules.step(t)[self.agent]
+            total += delta_t(theta, own_theta, psi, own_psi, step)
         return total
 
 
-def _ascend(screen: _Screen, k: int, start: int, rows: np.ndarray, whole: bool) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield batches of candidates for data point k with their scores: one sample replaced, then, with `whole`, others too."""
+def _ascend(screen: _Screen, k: int, start: int, rows: np.ndarray, whole: bool) -> Iterator:
+    """Yield candidates for data point k, and scores: one sample replaced, with `whole` others."""
     base = best = screen.history[k]
     highest, improving = -np.inf, True
     while improving:
@@ -176,7 +191,8 @@ def _ascend(screen: _Screen, k: int, start: int, rows: np.ndarray, whole: bool) 
             scores = screen(k, start, candidates)
             yield candidates, scores
             if scores.max() > highest:
-                best, highest, improving = candidates[np.argmax(scores)], scores.max(), whole and len(base) > 1
+                best, highest = candidates[np.argmax(scores)], scores.max()
+                improving = whole and len(base) > 1
         base = best
 
 
@@ -184,25 +200,27 @@ def _first(received: Received, iterations: int) -> Received:
     return Received(received.theta[:iterations], received.psi[:iterations])
 
 
-def _method(points, data_points: int, rows: int, whole: bool, span: int, iterations: int, samples: int) -> str:
-    every = "every data point" if len(set(points)) == data_points else f"data points {', '.join(map(str, points))}"
-    one = f"all {rows} rows in each of the {samples} samples of {every}" if samples > 1 else f"all {rows} rows in {every}"
+def _method(points, data_points: int, rows: int, whole: bool, span, iterations, samples) -> str:
+    """Return in words how far the search looked."""
+    all_points = len(set(points)) == data_points
+    where = "every data point" if all_points else f"data points {', '.join(map(str, points))}"
+    one = f"each of the {samples} samples of {where}" if samples > 1 else where
     window = "the whole run" if span >= iterations else f"the {span} iterations after arrival"
     kind = "one sample after the other (coordinate ascent)" if whole and samples > 1 else ""
-    complete = span >= iterations and not kind and len(set(points)) == data_points
-    return f"{'exhaustive' if complete else 'bounded'}: {one}{', ' * bool(kind)}{kind}, by the paper's sum over {window}"
+    scope = "exhaustive" if span >= iterations and not kind and all_points else "bounded"
+    how = f", {kind}" if kind else ""
+    return f"{scope}: all {rows} rows in {one}{how}, by the paper's sum over {window}"
 
 
 def _require(points, arrival, history, finalists, screening, iterations) -> None:
     if not iterations:
-        raise ValueError("received is empty: with no iterations nothing was sent, and no modification is worse than another")
+        raise ValueError("received is empty: nothing was sent, and no modification is the worst")
     if not len(points):
         raise ValueError("points is empty: name at least one index k of a data point to modify")
     for k, start in zip(points, arrival, strict=True):
         if not 0 <= k < len(history) or start >= iterations:
-            raise ValueError(
-                f"k = {k} must lie in [0, {len(history)}), and arrive before iteration {iterations} (Definition 2)"
-            )
+            rule = f"[0, {len(history)}), and arrive before iteration {iterations} (Definition 2)"
+            raise ValueError(f"k = {k} must lie in {rule}")
     if finalists < 1:
         raise ValueError(f"finalists = {finalists} must be at least 1")
     if screening is not None and screening < 1:

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ldp_core import quantizer
-from ldp_core.accountant import certify, coin_horizon, coin_term, course, sensitivity_bound, theorem_2_1
+from ldp_core.accountant import certify, course, sensitivity_bound, theorem_2_1
 from ldp_core.optimizer import paper_schedules
 from ldp_core.randomness import Purpose, generator
 from tests.accountant.cases import D_L, L1, PAPER, SCHEDULES, random_case
@@ -293,7 +293,6 @@ def test_constants_per_agent():
         ({"warm_up": -1}, "warm_up = -1"),
         ({"samples": 0}, "samples = 0"),
         ({"k": -1}, "k = -1"),
-        ({"dim": 0}, "dim = 0"),
         ({"iterations": math.inf, "horizon": 0}, "horizon = 0"),
         ({"schedules": paper_schedules(0.5, 0.71, 2.0, 0.0, 0.6, agents=4)}, "the network has 5 agents and the schedules 4"),
     ],
@@ -313,14 +312,3 @@ def test_a_coin_of_53_bits_adds_less_than_its_last_bit():
     for a, b in [(0.1, 0.1 + 1e-16), (1e-17, 3e-17), (2.0**-53, np.nextafter(2.0**-53, 1)), (0.3, 0.7)]:
         up = [Fraction(math.ceil(Fraction(x) / last)) * last for x in (a, b)]
         assert abs(up[0] - up[1]) < abs(Fraction(a) - Fraction(b)) + last
-
-
-def test_coin_term_and_horizon():
-    assert certify(PAPER, SCHEDULES, D_L, L1, 10).coins is None
-    assert certify(PAPER, SCHEDULES, D_L, L1, 1001, dim=117).coins == 2 * 117 * 1000 * 2.0**-53
-    assert coin_term(0, 5) == coin_term(1, 5) == 0 and coin_term(math.inf, 5) == math.inf
-    for share in (0.0, 1e-12, 1e-6, 0.3):
-        T = coin_horizon(share, 234)
-        assert coin_term(T, 234) <= share < coin_term(T + 1, 234)
-    with pytest.raises(ValueError, match="share = nan"):
-        coin_horizon(math.nan, 1)
