@@ -62,8 +62,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from ldp_core.accountant.drift_kernel import follow
-from ldp_core.accountant.sensitivity import DOWN, UP, Setting, inverse_mz
-from ldp_core.accountant.sensitivity import decays
+from ldp_core.accountant.sensitivity import DOWN, UP, Setting, decays, inverse_mz
 from ldp_core.accountant.sensitivity import _envelope as envelope
 from ldp_core.checks import whole
 from ldp_core.network import Network
