@@ -21,8 +21,7 @@ t. An agent's own state enters unquantised; neighbours see only Q.
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, cast
 
@@ -31,6 +30,9 @@ import numpy as np
 from ldp_core import checks, quantizer
 from ldp_core.network import Network
 from ldp_core.randomness import Purpose, Uniforms, word
+from ldp_core.schedules import Schedules, require_positive
+from ldp_core.schedules import TheoremWarning as TheoremWarning
+from ldp_core.schedules import paper_schedules as paper_schedules
 
 Oracle = Callable[[np.ndarray, int], np.ndarray]  # (theta [runs, agents, dim], t) -> gradients
 
@@ -47,76 +49,6 @@ class Dithered(NamedTuple):
 
 Draws = np.ndarray | Dithered | None  # what one step consumes: coins, with a dither, or nothing
 Coins = Callable[[Sequence[int], int, int], Draws]  # (run numbers, t, dim) -> uniform numbers
-
-
-class TheoremWarning(UserWarning):
-    """A schedule outside the paper's range: the warning names what is no longer proven."""
-
-
-@dataclass(frozen=True)
-class Schedules:
-    """lam_t = lam_0 / (t+1)**nu, and d_t^i = d_0^i / (t+1)**varsigma^i for every agent i.
-
-    The paper asks for lam_0, d_0^i > 0, nu and varsigma^i in (1/2, 1), and max varsigma^i < nu.
-    `explore=True` allows any exponent and warns which theorem is lost.
-    """
-
-    lam_0: float
-    nu: float
-    d_0: tuple[float, ...]
-    varsigma: tuple[float, ...]
-    explore: bool = False
-
-    def __post_init__(self) -> None:
-        for name in ("lam_0", "nu"):
-            checks.real(name, getattr(self, name))
-        for name in ("d_0", "varsigma"):
-            numbers = checks.reals(name, getattr(self, name), "one number per agent")
-            object.__setattr__(self, name, checks.candidates(name, np.atleast_1d(numbers)))
-        if len(self.d_0) != len(self.varsigma):
-            both = f"d_0 has {len(self.d_0)} entries and varsigma {len(self.varsigma)}"
-            raise ValueError(f"{both}: one per agent each")
-        _require_positive("lam_0", self.lam_0)
-        for i, d_0 in enumerate(self.d_0):
-            _require_positive(f"agent {i}: d_0", d_0)
-        for rule, theorem in self._lost_theorems():
-            if not self.explore:
-                raise ValueError(f"{rule}; explore=True allows it, and loses {theorem}")
-            warnings.warn(f"{rule}: {theorem} is lost", TheoremWarning, stacklevel=3)
-
-    def _lost_theorems(self) -> Iterator[tuple[str, str]]:
-        """Yield each rule that is broken, and the theorem that is lost."""
-        first, second = "Theorem 1 (convergence)", "Theorem 2.2 (privacy over infinite time)"
-        inside = "must lie in (1/2, 1) (Algorithm 1)"
-        if not 0.5 < self.nu < 1:
-            yield f"nu = {self.nu} {inside}", f"{first} and {second}"
-        for i, varsigma in enumerate(self.varsigma):
-            if not 0.5 < varsigma < 1:
-                yield f"agent {i}: varsigma = {varsigma} {inside}", first
-        if not max(self.varsigma) < self.nu:
-            rule = f"must be below nu = {self.nu} (Algorithm 1)"
-            yield f"max varsigma = {max(self.varsigma)} {rule}", second
-
-    @property
-    def agents(self) -> int:
-        return len(self.d_0)
-
-    def lam(self, t):
-        """Return the iteration step size lam_t; t may be an array."""
-        return self.lam_0 / (np.asarray(t, dtype=np.float64) + 1.0) ** self.nu
-
-    def step(self, t) -> np.ndarray:
-        """Return the quantisation steps d_t^i, shape `[*t.shape, agents]`."""
-        time = np.asarray(t, dtype=np.float64)[..., None] + 1.0
-        return np.asarray(self.d_0) / time ** np.asarray(self.varsigma)
-
-
-def paper_schedules(lam_0, nu, d_0, d_0_slope, varsigma, agents: int = 5) -> Schedules:
-    """Return the paper's pattern, for i = 1 ... agents: d_0 + d_0_slope i, varsigma + 0.01 i."""
-    for name, number in {"d_0": d_0, "d_0_slope": d_0_slope, "varsigma": varsigma}.items():
-        checks.real(name, number, "one number: the pattern makes one for each of the agents")
-    i = np.arange(1, checks.whole("agents", agents, 1) + 1)
-    return Schedules(lam_0, nu, tuple(d_0 + d_0_slope * i), tuple(varsigma + 0.01 * i))
 
 
 @dataclass(frozen=True)
@@ -193,7 +125,7 @@ class Algorithm1:
         checks.instance("schedules", self.schedules, Schedules)
         quantizer.require_degree(self.degree)
         if self.box is not None:
-            _require_positive("box", self.box)
+            require_positive("box", self.box)
         m, ours = self.network.agents, self.schedules.agents
         if m != ours:
             rule = (
@@ -451,8 +383,3 @@ def _state_array(name: str, array, agents: int) -> np.ndarray:
     if not np.isfinite(array).all():
         raise ValueError(f"{name} must be finite")
     return array
-
-
-def _require_positive(name: str, number: float) -> None:
-    if not (np.isfinite(number) and number > 0):
-        raise ValueError(f"{name} = {number} must be positive and finite (Algorithm 1)")

@@ -216,7 +216,7 @@ def bits_fixed_length(levels) -> np.ndarray:
 
 
 def bits_entropy(levels) -> float:
-    """Return the Shannon entropy of all the levels, in bits per coordinate: an ideal code's need."""
+    """Return the Shannon entropy of all the levels, in bits per coordinate: an ideal code."""
     _, counts = np.unique(np.asarray(levels), return_counts=True)
     frequency = counts / counts.sum()
     return float(np.sum(frequency * np.log2(1.0 / frequency)))

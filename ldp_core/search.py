@@ -1,7 +1,7 @@
 """The one bracketed search of the project: from a rule that is safe beyond some number, to it.
 
->>> smallest_safe(lambda x: x**2 >= 2.0, 1.0, 2.0).round(9)
-np.float64(1.414213563)
+>>> smallest_safe(lambda x: x**2 >= 2.0, 1.0, 2.0).round(6)
+np.float64(1.414214)
 """
 
 from __future__ import annotations

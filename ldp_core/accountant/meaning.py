@@ -24,7 +24,7 @@ def advantage(delta) -> np.ndarray:
 def accuracy(delta, prior=0.5) -> np.ndarray:
     """Return the best attacker's probability of being right, when D' has probability `prior`.
 
-        max(prior, 1 - prior) + min(prior, 1 - prior) min(1, delta);    (1 + delta) / 2 at even odds,
+        max(prior, 1 - prior) + min(prior, 1 - prior) min(1, delta);   (1 + delta) / 2 at even odds,
 
     as it errs with probability sum min(prior P', (1 - prior) P) >= min(prior, 1 - prior) (1 - TV).
     """

@@ -66,7 +66,7 @@ class MonteCarlo:
 
 
 class _Row:
-    """One pair of transcripts: the sums known by formula, and the running privacy losses of the samples."""
+    """One pair of transcripts: sums known by formula, and the running losses of the samples."""
 
     def __init__(self, samples: int, random: np.random.Generator):
         self.log_p = self.log_q = 0.0
