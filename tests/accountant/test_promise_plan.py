@@ -11,10 +11,12 @@ import pytest
 
 from ldp_core import clipping, engine, network, optimizer
 from ldp_core.accountant import promise_plan
-from ldp_core.accountant.promise import certify
+from ldp_core.accountant.certificate import with_d_0
+from ldp_core.accountant.promise import Terms, calibrate, certify, shifts
 from ldp_core.accountant.promise_plan import plan
 from ldp_core.clipping import Clipped
-from ldp_core.optimizer import Algorithm1
+from ldp_core.optimizer import Algorithm1, Schedules
+from ldp_core.randomness import Purpose, generator
 
 RING = network.ring(3, 0.3)
 CENTRES = np.array([[1.0, -1.0], [0.5, 0.0], [-0.5, 1.0]])
@@ -35,7 +37,9 @@ def test_the_examples_of_the_modules():
 
 
 @pytest.mark.parametrize("target", [0.05, 0.3, (0.1, 0.2, 0.4)])
-@pytest.mark.parametrize("options", [{}, {"degree": 2}, {"degree": 1, "dithered": True}, {"cone": True}])
+@pytest.mark.parametrize(
+    "options", [{}, {"degree": 2}, {"degree": 1, "dithered": True}, {"cone": True}]
+)
 def test_the_target_is_met_for_all_time(target, options):
     found = plan(RING, 100, target, clip=0.5, dim=2, warm_up=50, horizon=2000, **options)
     assert (found.certificate.delta <= target).all()
@@ -62,7 +66,9 @@ ALGORITHMS = {
     "box": {"box": None},
     "dither": {"dither": 3},
     "quantised": {"quantised": False},
-    "schedules": {"schedules": dataclasses.replace(FOUND.schedules, lam_0=2 * FOUND.schedules.lam_0)},
+    "schedules": {
+        "schedules": dataclasses.replace(FOUND.schedules, lam_0=2 * FOUND.schedules.lam_0)
+    },
     "network": {"network": network.ring(3, 0.2)},
 }
 
@@ -114,34 +120,78 @@ def test_clipping_shortens_and_never_turns():
     vectors = np.array([[3.0, 4.0], [0.0, 0.0], [0.1, 0.0], [1e-300, 1e300]])
     short = clipping.clipped(vectors[:3], 0.5)
     assert np.allclose(short, [[0.3, 0.4], [0.0, 0.0], [0.1, 0.0]])
-    assert np.sqrt((ORACLE(np.full((1, 3, 2), 9.0), 0) ** 2).sum(axis=-1)).max() <= 0.5 * (1 + 1e-12)
+    assert np.sqrt((ORACLE(np.full((1, 3, 2), 9.0), 0) ** 2).sum(axis=-1)).max() <= 0.5 * (
+        1 + 1e-12
+    )
 
 
-def test_the_prediction_finds_what_a_small_search_finds():
-    """A quadratic problem with the guessed distance and pull: lam_0 a hundred times too small or
-    too large is worse.
+SIZES = (6, 4, 10, 2, 9, 2, 12, 5, 4, 9)  # values of ten attributes
+SPECIES, ROWS, WARM_UP, TRAINED = 23, 1500, 300, 200
 
-    The mean error of 40 runs; the plan's lam_0 beats both by a factor of 1.2 at least.
+
+def stand_in(seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return made-up rows of norm one `[rows, dim]`, and labels: species that vary a little.
+
+    One-hot attributes minus 1 / (their number of values), and a constant: nobody's data.
     """
-    net, T, target = network.paper(0.2), 200, 0.3
-    optimum = np.zeros(20)
-    optimum[0] = 10.0
-    found = plan(net, T, target, clip=1.0, dim=20, warm_up=200, horizon=2000, pull=0.5)
+    rng = generator(seed, Purpose.SYNTHETIC)
+    kind, label = rng.integers(SPECIES, size=ROWS), rng.permutation(SPECIES) % 2 * 2.0 - 1.0
+    columns = [np.ones((ROWS, 1))]
+    for size in SIZES:
+        share = rng.dirichlet(np.full(size, 0.7))
+        own, other = (rng.choice(size, size=n, p=share) for n in (SPECIES, ROWS))
+        codes = np.where(rng.random(ROWS) < 0.9, own[kind], other)
+        columns.append(np.eye(size)[codes] - 1.0 / size)
+    rows = np.hstack(columns)
+    return rows / np.sqrt(np.sum(rows**2, axis=1, keepdims=True)), label[kind]
 
-    def error(scale: float) -> float:
-        schedules = dataclasses.replace(
-            found.schedules,
-            lam_0=found.schedules.lam_0 * scale,
-            d_0=tuple(d * scale for d in found.schedules.d_0),
-        )
-        terms = dataclasses.replace(found.terms, schedules=schedules)
-        assert (certify(terms, math.inf, horizon=2000).delta <= target * (1 + 1e-9)).all()
-        algorithm = dataclasses.replace(found.algorithm(), schedules=schedules, box=1e9)
 
-        def oracle(theta, t):
-            return clipping.clipped(0.05 * (theta - optimum), 1.0)
+class Learner:
+    """Clipped logistic regression on the first rows; all agents see the same ones."""
 
-        last = optimizer.run(algorithm, oracle, np.zeros((40, 5, 20)), T, seed=2)
-        return float(np.sqrt(((last.theta - optimum) ** 2).sum(axis=-1)).mean())
+    clip, warm_up, samples, cone = 0.1, WARM_UP, 1, True
 
-    assert 1.2 * error(1.0) < min(error(0.01), error(100.0))
+    def __init__(self, seed: int):
+        rows, labels = stand_in(seed)
+        self.signed = rows * labels[:, None]
+
+    def __call__(self, theta, t):
+        seen = self.signed[: WARM_UP + t + 1]
+        sigma = np.minimum(1.0 / (1.0 + np.exp(np.clip(theta @ seen.T, -50, 50))), self.clip)
+        return -(sigma @ seen) / len(seen)
+
+    def accuracy(self, theta) -> float:
+        return float((theta @ self.signed[WARM_UP + TRAINED :].T > 0).mean())
+
+
+def test_the_plan_finds_what_a_small_search_finds():
+    """A stand-in of 23 species, a promise of 0.3: the plan against twelve other schedules.
+
+    Accuracies are means of 6 runs of 5 agents, with a standard error of about 0.01: none of the
+    twelve is better by 0.03 or more, and the plan beats most of them.
+    """
+    net, learner = network.paper(0.2), Learner(1)
+    dim, options = learner.signed.shape[1], {"clip": 0.1, "warm_up": WARM_UP, "cone": True}
+
+    def accuracy(schedules) -> float:
+        algorithm = Algorithm1(net, schedules, degree=3, at_sent=True, box=1e6)
+        last = optimizer.run(algorithm, learner, np.zeros((6, 5, dim)), TRAINED, seed=2)
+        return learner.accuracy(last.theta)
+
+    def searched(effort: float, nu: float):
+        first = Schedules(1.0, nu, (1.0,) * 5, (0.51,) * 5)
+        wanted = chosen.lam_0 * effort * (chosen.lam(times) / chosen.lam_0).sum()
+        lam_0 = float(wanted / first.lam(times).sum())
+        schedules = dataclasses.replace(first, lam_0=lam_0)
+        found = shifts(Terms(net, schedules, dim=dim, **options), math.inf, horizon=2000)
+        return with_d_0(schedules, calibrate(found, np.full(5, 0.3)))
+
+    times = np.arange(TRAINED)
+    chosen = plan(net, TRAINED, 0.3, dim=dim, horizon=2000, **options).schedules
+    others = [
+        accuracy(searched(effort, nu))
+        for effort in (0.1, 0.4, 2.5, 10)
+        for nu in (0.61, 0.76, 0.91)
+    ]
+    ours = accuracy(chosen)
+    assert max(others) < ours + 0.03 and np.mean(np.array(others) < ours) > 0.5
