@@ -78,6 +78,7 @@ def _parser() -> argparse.ArgumentParser:
         "play", help="build site/play/, pages on which the core runs in a browser, and serve them"
     )
     play.add_argument("--port", type=_port, default=8000, help="0: any free one")
+    play.add_argument("--handout", action="store_true", help="print docs/handout.pdf instead")
     play.set_defaults(command=_play)
     verify = commands.add_parser(
         "verify",
@@ -167,9 +168,12 @@ def _site(options: argparse.Namespace) -> int:
 
 
 def _play(options: argparse.Namespace) -> int:
-    from companion.publish.play import build, serve
+    from companion.publish.play import build, handout, serve
 
     try:
+        if options.handout:
+            print(f"play: {os.path.relpath(handout.write(ROOT))}")
+            return 0
         build.build(ROOT, ROOT / "site" / "play")
         server = serve.server(ROOT / "site" / "play", options.port)
     except (build.PlayError, OSError) as error:

@@ -141,8 +141,8 @@ def test_when_npm_fails_its_own_reason_is_given(monkeypatch, tmp_path):
 
 
 def test_pages_are_made_without_a_browser():
-    made = build.rendered()
-    assert set(made) == {"index.html", *(f"{name}.html" for name in pages.PAGES)}
+    made = build.rendered(ROOT)
+    assert set(made) == {"index.html", "slides.html", *(f"{name}.html" for name in pages.PAGES)}
     for name, page in pages.PAGES.items():
         assert page.QUESTION.endswith("?") and page.QUESTION in made["index.html"]
         assert all(f'id="{control.name}"' in made[f"{name}.html"] for control in page.CONTROLS)

@@ -196,7 +196,7 @@ def test_a_number_is_dragged(visit):
 
 def test_from_the_disk_a_page_says_what_it_needs(new_page, tmp_path):
     page = new_page()
-    (tmp_path / "quantizer.html").write_text(build.rendered()["quantizer.html"], encoding="utf-8")
+    (tmp_path / "quantizer.html").write_text(build.rendered(ROOT)["quantizer.html"], encoding="utf-8")
     page.goto((tmp_path / "quantizer.html").as_uri())
     assert "web server" in page.inner_text("#status")
     page.close()

@@ -19,6 +19,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from companion.publish.play import pages
+from companion.publish.play.slides import slides
 
 HERE = Path(__file__).parent
 PINS = ("package.json", "package-lock.json")
@@ -50,7 +51,7 @@ def build(root: Path, folder: Path) -> None:
     (folder / "numpy.zip").write_bytes(numpy_zip(packages))
     (folder / "code.zip").write_bytes(zipped(own_code(root)))
     (folder / "backtrace.so").write_bytes(backtrace())
-    for name, text in rendered().items():
+    for name, text in rendered(root).items():
         (folder / name).write_text(text, encoding="utf-8")
 
 
@@ -63,7 +64,7 @@ def build_or_say(root: Path, folder: Path) -> str:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         shutil.copyfile(HERE / "static" / "play.css", folder / "play.css")
-        page = _templates().get_template("missing.html").render(reason=str(error))
+        page = templates().get_template("missing.html").render(reason=str(error))
         (folder / "index.html").write_text(page, encoding="utf-8")
         return str(error)
 
@@ -152,15 +153,17 @@ def _text(word: str) -> bytes:
     return bytes([len(word)]) + word.encode("ascii")
 
 
-def rendered() -> dict[str, str]:
-    """Return every page by its name."""
-    templates = _templates()
+def rendered(root: Path) -> dict[str, str]:
+    """Return every page by its name, and the slides."""
+    known = templates()
     menu = {name: page.TITLE for name, page in pages.PAGES.items()}
-    found = {"index.html": templates.get_template("index.html").render(menu=menu, all=pages.PAGES)}
+    found = {"index.html": known.get_template("index.html").render(menu=menu, all=pages.PAGES)}
+    deck = known.get_template("slides.html")
+    found["slides.html"] = deck.render(menu=menu, slides=slides(root))
     for name, page in pages.PAGES.items():
         start = {control.name: control.start for control in page.CONTROLS}
         options = {"lines": pages.lines(name), "header": pages.header(name), "start": start}
-        found[f"{name}.html"] = templates.get_template("page.html").render(
+        found[f"{name}.html"] = known.get_template("page.html").render(
             menu=menu, name=name, page=page, data=json.dumps(_data(name)), **options
         )
     return found
@@ -175,6 +178,7 @@ def _data(name: str) -> dict:
     return {"name": name, **fixed}
 
 
-def _templates() -> Environment:
+def templates() -> Environment:
+    """Return the pages as templates; a name that is missing is an error."""
     loader = FileSystemLoader(HERE / "templates")
     return Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)

@@ -19,9 +19,9 @@ TEXT = (
     "hear are dots on a grid, drawn by coins around one of the two lines. Which one?"
 )
 TRY = (
-    "Play ten rounds. Are you better than the line that says the best anybody can do?",
+    "Play ten rounds. Are you better than the best that anybody can do?",
     "Make the first step d₀ larger. What happens to the lines, the dots, and the limit?",
-    "Let the best attacker play a thousand rounds. Does it beat the limit?",
+    "Let the best attacker play 1000 rounds, a few times. Does it stay above the limit?",
 )
 CONTROLS = (
     Control("d_0", "first step d₀ of the grid", 2.0, 0.5, 10.0, 0.5),
