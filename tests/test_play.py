@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import binom
 
 from companion.publish import environment
-from companion.publish.play import build, pages
+from companion.publish.play import build, pages, serve
 from companion.publish.play.pages import game, learning, promise, quantizer
 
 ROOT = Path(environment.ROOT)
@@ -146,3 +146,10 @@ def test_pages_are_made_without_a_browser():
     for name, page in pages.PAGES.items():
         assert page.QUESTION.endswith("?") and page.QUESTION in made["index.html"]
         assert all(f'id="{control.name}"' in made[f"{name}.html"] for control in page.CONTROLS)
+
+
+def test_a_taken_port_is_told_in_one_sentence(tmp_path):
+    with serve.server(tmp_path, 0) as taken:
+        rule = f"port {taken.server_port} cannot be had .*; PORT=0 takes any free one"
+        with pytest.raises(OSError, match=rule):
+            serve.server(tmp_path, taken.server_port)

@@ -1,4 +1,4 @@
-"""The lesson plan: its minutes add up, its numbers are those of the pages, what it names is there."""
+"""The lesson plan: its minutes add up, its numbers are the pages', what it names is there."""
 
 import itertools
 import re
@@ -85,3 +85,10 @@ def test_the_handout_is_up_to_date_and_has_two_pages():
     assert printed.splitlines()[-1].decode() == f"%{handout.fingerprint(ROOT)}"
     assert len(re.findall(rb"/Type /Page\b", printed)) == 2
     assert "network.from_edges" in handout.homework(ROOT)
+
+
+def test_every_task_of_a_page_is_solved():
+    solved = " ".join((ROOT / "docs" / "solutions.md").read_text(encoding="utf-8").split())
+    for page in pages.PAGES.values():
+        assert f"**{page.TITLE}**" in solved
+        assert not [task for task in page.TRY if f"- *{task}* " not in solved]

@@ -194,9 +194,37 @@ def test_a_number_is_dragged(visit):
     assert float(page.input_value("#y")) > 0.9
 
 
+@pytest.mark.parametrize("name", ["index", "slides"])
+@pytest.mark.parametrize("size", SIZES)
+def test_pages_without_a_picture_are_whole(new_page, address, name, size):
+    page = new_page(*SIZES[size])
+    page.goto(f"{address}{name}.html")
+    page.add_script_tag(path=build.installed(ROOT) / "axe-core" / "axe.min.js")
+    assert not page.evaluate(SERIOUS)
+    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+    page.close()
+
+
+def test_slides_turn_show_notes_and_run_their_page(new_page, address):
+    page = new_page()
+    page.goto(f"{address}slides.html")
+    assert page.locator(".slide:visible").count() == 1
+    for _ in range(2):
+        page.keyboard.press("ArrowRight")
+    assert page.inner_text(".slide:visible h2") == pages.quantizer.QUESTION
+    page.keyboard.press("n")
+    assert "Minutes 5–25" in page.inner_text(".slide:visible .notes")
+    frame = page.frame_locator(".slide.now iframe")
+    frame.locator("#picture svg").wait_for()
+    assert frame.locator("h1").is_hidden()
+    page.close()
+
+
 def test_from_the_disk_a_page_says_what_it_needs(new_page, tmp_path):
     page = new_page()
-    (tmp_path / "quantizer.html").write_text(build.rendered(ROOT)["quantizer.html"], encoding="utf-8")
+    (tmp_path / "quantizer.html").write_text(
+        build.rendered(ROOT)["quantizer.html"], encoding="utf-8"
+    )
     page.goto((tmp_path / "quantizer.html").as_uri())
     assert "web server" in page.inner_text("#status")
     page.close()

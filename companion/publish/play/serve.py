@@ -24,4 +24,8 @@ class Handler(SimpleHTTPRequestHandler):
 
 def server(folder: Path, port: int) -> ThreadingHTTPServer:
     """Return a server on loopback that is not yet running; port 0 takes any free one."""
-    return ThreadingHTTPServer(("127.0.0.1", port), partial(Handler, directory=str(folder)))
+    try:
+        return ThreadingHTTPServer(("127.0.0.1", port), partial(Handler, directory=str(folder)))
+    except OSError as error:
+        told = f"port {port} cannot be had ({error.strerror}); PORT=0 takes any free one"
+        raise OSError(told) from None

@@ -1,4 +1,4 @@
-"""docs/slides.md as a deck: a heading begins a slide, `Live:` puts a page into it, quotes are notes."""
+"""docs/slides.md as a deck: a heading begins a slide, `Live:` runs a page, quotes are notes."""
 
 from __future__ import annotations
 
