@@ -2,11 +2,13 @@
 
 import json
 import math
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from companion import __main__
 from companion.claims import Claim
 from companion.publish import environment, reproduce
 from companion.publish.report import comparison, gather
@@ -152,6 +154,17 @@ def test_the_page_shows_picture_beside_picture(tmp_path):
     assert page.count("<img ") == 2 * len(COMMITTED.figures)
     assert "Not everything" in page and len(page) < 2_500_000
     assert not [part for part in ("http://", "https://") if f'src="{part}' in page]
+
+
+def test_the_command_ends_with_the_answer(tmp_path, capsys):
+    for name in ("fig1.json", "fig1.png", "fig1.svg"):
+        shutil.copy(ROOT / "figures" / name, tmp_path)
+    assert __main__._compare(tmp_path) == 0
+    said = capsys.readouterr().out
+    assert "Yes: of the key numbers 2 agree" in said and "comparison.html" in said
+    assert (tmp_path / "comparison.html").exists()
+    assert __main__._compare(ROOT / "figures") == 0  # which are not compared with themselves
+    assert capsys.readouterr().out == ""
 
 
 def test_a_stranger_claim_is_left_out():
