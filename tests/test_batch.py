@@ -128,6 +128,20 @@ def test_a_failure_leaves_the_earlier_result(house):
     assert (house / "out" / "notebooks" / "01_good.ipynb").read_bytes() == before
 
 
+def test_a_figure_that_a_notebook_no_longer_makes_is_removed(house):
+    (house / "out").mkdir()
+    for name, notebook in (("fig1_old", "01_good"), ("fig9", "02_other")):
+        record = {"figure": name, "notebook": notebook, "data": [], "numbers": []}
+        (house / "out" / f"{name}.json").write_text(json.dumps(record))
+        (house / "out" / f"{name}.png").write_bytes(b"")
+    assert batch.run("smoke", number="1", output=house / "out") == 0
+    assert {path.name for path in (house / "out").glob("fig*")} == {
+        "fig1.json",
+        "fig9.json",
+        "fig9.png",
+    }
+
+
 def test_a_dead_kernel_is_a_failure_of_its_notebook_only(house, capsys):
     write_notebook(house / "nb" / "01_good.ipynb", "import os; os._exit(9)")
     assert batch.run("smoke", output=house / "out") == 1

@@ -494,6 +494,19 @@ def test_the_cost_of_the_results_is_said_where_it_is_known(house):
     assert markdown.cost(replace(found, notebooks=[replace(notebooks[0], run={})])) == ""
 
 
+def test_a_figure_has_the_heading_of_the_cell_that_saves_it_or_calls_who_does(tmp_path):
+    (tmp_path / "companion" / "room").mkdir(parents=True)
+    code = "def bars(table):\n    return kept(table, 'fig4_bars')\n\n\ndef other():\n    pass\n"
+    (tmp_path / "companion" / "room" / "figures.py").write_text(code)
+    saved_by = gather.figures_by_function(tmp_path / "companion")
+    assert saved_by == {"figures.bars": ["fig4_bars"], "figures.other": []}
+    cells = [nbformat.v4.new_markdown_cell(f"## {title}") for title in ("One", "Two")]
+    cells.insert(1, nbformat.v4.new_code_cell("figures.bars(tried)\nfigures.other()"))
+    cells.append(nbformat.v4.new_code_cell("save(fig, 'fig4_direct')"))
+    notebook = nbformat.v4.new_notebook(cells=cells)
+    assert gather._headings(notebook, saved_by) == [("fig4_bars", "One"), ("fig4_direct", "Two")]
+
+
 def test_a_formula_is_not_broken_between_lines():
     text = " ".join(["word"] * 18 + [r"so $\delta \le 0.1 \cdot x$ holds", *["word"] * 18])
     lines = markdown._filled(text, "  ").splitlines()

@@ -202,6 +202,7 @@ def _execute(path: Path, values: dict, output: Path) -> Outcome:
         executed.publish(working, output / "notebooks" / path.name)
         print(f"{path.stem}: {_taken(outcome)}", flush=True)
         _keep_record(path, values, outcome, output)
+        _remove_stale(path.stem, before, output)
     except KeyboardInterrupt:
         working.unlink(missing_ok=True)
         raise
@@ -235,6 +236,14 @@ def _look_at_what_was_written(outcome: Outcome, before: dict, output: Path) -> N
     data = [entry for record in records for entry in record["data"]]
     outcome.figures = sorted(record["figure"] for record in records)
     outcome.data = sorted({f"{entry['kind']}: {entry['name']}" for entry in data})
+
+
+def _remove_stale(notebook: str, before: dict, output: Path) -> None:
+    """Remove the figures of a notebook that its whole run has not written again."""
+    for name, record in _records(output).items():
+        if before.get(name) == record and json.loads(record[1]).get("notebook") == notebook:
+            for suffix in (".json", ".png", ".svg"):
+                (output / name).with_suffix(suffix).unlink(missing_ok=True)
 
 
 def _say_failure(outcome: Outcome, working: Path, failed: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 from collections import Counter
@@ -16,6 +17,7 @@ from companion.claims import VERDICTS, Claim, load
 from companion.publish.report import provenance
 
 CAPTIONS = yaml.safe_load(Path(__file__).with_name("figures.yaml").read_text(encoding="utf-8"))
+NAMED = re.compile(r"[\"'](fig\d\w*)[\"']")  # a figure, in code
 SPELLINGS = {"mnist": "MNIST", "idlg": "iDLG", "eeg": "EEG"}
 
 
@@ -144,7 +146,10 @@ def gather(folder: Path, root: Path) -> Found:
     """Return what is in a folder of figures; notebooks and documents are the project's."""
     places = sorted((root / "notebooks").glob("[0-9]*.ipynb"))
     contents = {place.stem: nbformat.read(place, as_version=4) for place in places}
-    headings = {name: heading for text in contents.values() for name, heading in _headings(text)}
+    saved_by = figures_by_function(root / "companion")
+    headings = {
+        name: heading for text in contents.values() for name, heading in _headings(text, saved_by)
+    }
     paths = [path for path in folder.glob("fig*.json") if path.with_suffix(".png").exists()]
     choices = root / "docs" / "silent_choices.md"
     return Found(
@@ -174,8 +179,13 @@ def _figure(path: Path, headings: dict[str, str]) -> Figure:
     except (ValueError, KeyError, TypeError) as error:
         problem = f"{type(error).__name__}: {error}"
         raise ValueError(f"{path.name} is not the record of a figure ({problem})") from None
-    heading, picture = headings.get(name, name), path.with_suffix(".png")
+    heading, picture = headings.get(name, _plain(name)), path.with_suffix(".png")
     return Figure(name, picture, notebook, heading, params, data, numbers)
+
+
+def _plain(name: str) -> str:
+    """Return a figure's name as words, for one that no notebook saves any more."""
+    return name.partition("_")[2].replace("_", " ").capitalize() or name
 
 
 def _order(path: Path) -> tuple[int, str]:
@@ -200,9 +210,31 @@ def headings_by_cell(notebook: nbformat.NotebookNode) -> list[str]:
     return found
 
 
-def _headings(notebook: nbformat.NotebookNode) -> list[tuple[str, str]]:
-    """Return every figure that a notebook saves, with the heading it stands under."""
+def _headings(notebook: nbformat.NotebookNode, saved_by: dict[str, list]) -> list[tuple[str, str]]:
+    """Return every figure that a notebook saves, with the heading it stands under.
+
+    A cell saves the figures that it names, and those of the functions of its room that it calls.
+    """
     cells = zip(notebook.cells, headings_by_cell(notebook), strict=True)
     code = [(cell.source, heading) for cell, heading in cells if cell.cell_type == "code"]
-    named = r"[\"'](fig\d\w*)[\"']"
-    return [(name, heading) for source, heading in code for name in re.findall(named, source)]
+    called = [(re.findall(r"\b(\w+\.\w+)\(", source), heading) for source, heading in code]
+    indirect = [
+        (figure, heading)
+        for functions, heading in called
+        for function in functions
+        for figure in saved_by.get(function, [])
+    ]
+    direct = [(name, heading) for source, heading in code for name in NAMED.findall(source)]
+    return [*indirect, *direct]
+
+
+def figures_by_function(package: Path) -> dict[str, list[str]]:
+    """Return the figures that the functions of the rooms name: {"figures.ablation": [...]}."""
+    found: dict[str, list[str]] = {}
+    for path in sorted(package.glob("*/*.py")):
+        source = path.read_text(encoding="utf-8")
+        for start in ast.parse(source).body:
+            if isinstance(start, ast.FunctionDef):
+                names = NAMED.findall(ast.get_source_segment(source, start) or "")
+                found.setdefault(f"{path.stem}.{start.name}", []).extend(names)
+    return found
