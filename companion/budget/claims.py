@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-from IPython.display import HTML
 
 from companion.budget import tables
 from companion.budget.bounds import CERTIFICATE, EARLY, LATE, LATEST
 from companion.budget.params import Params
 from companion.budget.promise import RISK, planned
-from companion.claims import Claim, Numbers, Table, as_html, judge, on, save, threshold
+from companion.claims import Claim, Numbers, Table, judge, show, threshold  # noqa: F401 (show)
 from companion.data.mushrooms import Mushrooms
+from companion.intervals import NORMAL
 from companion.promises import FOR_EVER, Promise, record
 from ldp_core.accountant import meaning
 
@@ -81,7 +81,7 @@ def _fifty_steps(summary: Table, used: Table) -> Claim:
 
 
 def _larger_steps(falls: Table) -> Claim:
-    spread = 1.96 * falls["standard_error"]
+    spread = NORMAL * falls["standard_error"]
     ends = {"fall_low": falls["fall"] - spread, "fall_high": falls["fall"] + spread}
     return judge("figure-3-larger-steps", tables.named(falls.assign(spread=spread, **ends)))
 
@@ -140,10 +140,3 @@ def _entry(row: dict, params: Params, data: Mushrooms) -> Promise:
         best_unprotected=max(row["figure_2"], row["tuned"]),
         certified_by="ldp_core.accountant.promise.certify",
     )
-
-
-def show(rows: list[Claim], data: Mushrooms, output: str) -> HTML:
-    """Save the rows, each with the data it rests on, and return them as a table."""
-    rows = on(data.provenance, rows)
-    save(rows, "02_privacy_budget", output)
-    return HTML(as_html(rows))

@@ -1,4 +1,4 @@
-"""Figures of notebook 2. `source` begins each caption: the profile and the data."""
+"""Figures of notebook 2. `origin` begins each caption: the profile and the data."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from companion.budget.params import Params
 from companion.budget.promise_figures import promise, vow  # noqa: F401 (the closing section's)
 from companion.budget.tables import FLOAT_BITS
 from companion.data.mushrooms import Mushrooms
-from companion.house import COLOURS, explore, save, style  # noqa: F401 (a notebook's figures)
+from companion.house import COLOURS, explore, save, source, style  # noqa: F401 (for cells)
 from ldp_core import quantizer
 from ldp_core.accountant import meaning
 
@@ -84,7 +84,7 @@ def one_message(y: float, other: float, step: float) -> Figure:
     return figure
 
 
-def fig3(summary: Table, params: Params, source: str) -> Figure:
+def fig3(summary: Table, params: Params, origin: str) -> Figure:
     """Return Fig. 3: max_i delta^i over iterations for each d_0, for both kinds of arrival."""
     figure = Figure(figsize=(10.5, 4.8))
     panels = figure.subplots(1, 2, sharey=True)
@@ -103,14 +103,14 @@ def fig3(summary: Table, params: Params, source: str) -> Figure:
     panels[-1].legend(fontsize="small", loc="lower right")
     house.caption(
         figure,
-        f"{source} Agent i has d₀ + {params.d_0_slope:g} i; network weights {params.weight:g}; feature "
+        f"{origin} Agent i has d₀ + {params.d_0_slope:g} i; network weights {params.weight:g}; feature "
         f"rows: {params.normalise}. Each curve: {params.runs} runs x {params.modifications} "
         f"modifications (first data point: {params.first_modifications}), largest of all agents.",
     )
     return figure
 
 
-def arrivals(table: Table, params: Params, source: str) -> Figure:
+def arrivals(table: Table, params: Params, origin: str) -> Figure:
     """Return the final budget by when the data point arrives: the paper's sum, and the exact one."""
     figure = Figure(figsize=(10.5, 4.6))
     left, right = figure.subplots(1, 2)
@@ -134,14 +134,14 @@ def arrivals(table: Table, params: Params, source: str) -> Figure:
     error = (table["upper"] - table["lower"]).max() / 2
     house.caption(
         figure,
-        f"{source} T = {params.iterations}, weights {params.weight:g}, random modifications: dots are "
+        f"{origin} T = {params.iterations}, weights {params.weight:g}, random modifications: dots are "
         f"{params.case_runs} runs, lines their medians; largest of all agents. Exact: to within "
         f"±{error:.2f}.",
     )
     return figure
 
 
-def worst(table: Table, params: Params, source: str) -> Figure:
+def worst(table: Table, params: Params, origin: str) -> Figure:
     """Return the worst modification found beside a random one, by when it arrives."""
     figure = Figure(figsize=(10.5, 4.2))
     left, right = figure.subplots(1, 2)
@@ -164,13 +164,13 @@ def worst(table: Table, params: Params, source: str) -> Figure:
     right.legend(fontsize="x-small", loc="lower left")
     house.caption(
         figure,
-        f"{source} T = {params.iterations}, weights {params.weight:g}, d₀ = {params.d_0:g}; medians of "
+        f"{origin} T = {params.iterations}, weights {params.weight:g}, d₀ = {params.d_0:g}; medians of "
         f"{params.worst_runs} run(s), {params.worst_rows} candidates a mushroom; largest of all agents.",
     )
     return figure
 
 
-def sandwich(table: Table, params: Params, source: str) -> Figure:
+def sandwich(table: Table, params: Params, origin: str) -> Figure:
     """Return every measure of several cases, from the paper's sum down to the audit."""
     figure = Figure(figsize=(10.5, 4.8))
     axes = figure.subplots()
@@ -188,14 +188,14 @@ def sandwich(table: Table, params: Params, source: str) -> Figure:
     axes.legend(fontsize="small", loc="upper right", ncols=2)
     house.caption(
         figure,
-        f"{source} T = {params.iterations}, weights {params.weight:g}, d₀ = {params.d_0:g}; one random "
+        f"{origin} T = {params.iterations}, weights {params.weight:g}, d₀ = {params.d_0:g}; one random "
         f"modification a case; audits from {params.audit_samples} transcripts of each data set, "
         f"{params.audit_coordinates} coordinates, {CONFIDENCE:.1%} confidence.",
     )
     return figure
 
 
-def bounds(table: Table, params: Params, source: str) -> Figure:
+def bounds(table: Table, params: Params, origin: str) -> Figure:
     """Return promised against spent delta, and the d_0 that each bound would need for a target."""
     figure = Figure(figsize=(12, 5.2))
     left, right = figure.subplots(1, 2, width_ratios=(3, 2))
@@ -224,13 +224,13 @@ def bounds(table: Table, params: Params, source: str) -> Figure:
     right.set(xlabel="d₀", title=f"d₀ needed for δ = {params.target:g}")
     house.caption(
         figure,
-        f"{source} Weights {params.weight:g}, d₀ = {params.d_0:g}. Spent: first data point, median of "
+        f"{origin} Weights {params.weight:g}, d₀ = {params.d_0:g}. Spent: first data point, median of "
         f"{params.worst_runs} run(s); bounds: all data, all agents.",
     )
     return figure
 
 
-def tail(table: Table, params: Params, source: str) -> Figure:
+def tail(table: Table, params: Params, origin: str) -> Figure:
     """Return the share of the infinite-time budget that is used up after t iterations."""
     figure = Figure(figsize=(8.4, 4.4))
     axes = figure.subplots()
@@ -250,12 +250,12 @@ def tail(table: Table, params: Params, source: str) -> Figure:
         f"nu = {params.nu:g}, varsigma = {params.varsigma + 0.01:g} ... {params.varsigma + 0.05:g}"
     )
     house.caption(
-        figure, f"{source} From public constants alone: weights {params.weight:g}, {exponents}."
+        figure, f"{origin} From public constants alone: weights {params.weight:g}, {exponents}."
     )
     return figure
 
 
-def frontier(table: Table, kept: Table, params: Params, source: str) -> Figure:
+def frontier(table: Table, kept: Table, params: Params, origin: str) -> Figure:
     """Return accuracy against delta: exact for two modifications, certified for all data."""
     figure = Figure(figsize=(12, 4.6))
     panels = figure.subplots(1, len(ROW_NAMES), sharey=True, sharex=True)
@@ -283,13 +283,13 @@ def frontier(table: Table, kept: Table, params: Params, source: str) -> Figure:
     figure.legend(handles=handles, fontsize="small", loc="outside upper center", ncols=3)
     house.caption(
         figure,
-        f"{source} T = {params.iterations}. Budgets: medians of {params.frontier_runs} runs, largest of "
+        f"{origin} T = {params.iterations}. Budgets: medians of {params.frontier_runs} runs, largest of "
         f"all agents; accuracies: means of {params.accuracy_runs} runs.",
     )
     return figure
 
 
-def bits(table: Table, params: Params, source: str) -> Figure | None:
+def bits(table: Table, params: Params, origin: str) -> Figure | None:
     """Return bits per coordinate of a message over time, against a float's; None without any."""
     if table.empty:
         return None
@@ -308,22 +308,22 @@ def bits(table: Table, params: Params, source: str) -> Figure | None:
     panels[0].plot([], [], color="grey", label="solid: fixed length, with header")
     panels[0].plot([], [], color="grey", ls="--", lw=1.2, label="dashed: entropy")
     panels[0].legend(fontsize="small", loc="center left", bbox_to_anchor=(0, 0.62))
-    house.caption(figure, f"{source} Mean over {params.bits_runs} runs and all agents.")
+    house.caption(figure, f"{origin} Mean over {params.bits_runs} runs and all agents.")
     return figure
 
 
-def traded(params: Params, data: Mushrooms, source: str) -> Callable[..., Figure]:
+def traded(params: Params, data: Mushrooms, origin: str) -> Callable[..., Figure]:
     """Return the function that draws `trade` for another d_0 and varsigma."""
 
     def draw(d_0: float, varsigma: float) -> Figure:
         spent = tables.quick(params, data, d_0=d_0, varsigma=varsigma)
         accuracy = learning.quick(params.learning(), data, d_0=d_0, varsigma=varsigma)
-        return trade(spent, accuracy, source)
+        return trade(spent, accuracy, origin)
 
     return draw
 
 
-def trade(budgets: Table, accuracy: Table, source: str) -> Figure:
+def trade(budgets: Table, accuracy: Table, origin: str) -> Figure:
     """Return the delta curve and the accuracy of one choice side by side, for the sliders."""
     figure = Figure(figsize=(10, 3.8))
     left, right = figure.subplots(1, 2)
@@ -338,7 +338,7 @@ def trade(budgets: Table, accuracy: Table, source: str) -> Figure:
     right.yaxis.set_major_formatter(mpl.ticker.PercentFormatter(1.0, decimals=0))
     right.legend(fontsize="small", loc="lower right")
     words = "Left: 2 runs x 5 modifications at random times; right: 8 runs. Bands: 5 % to 95 %."
-    house.caption(figure, f"{source} {words}")
+    house.caption(figure, f"{origin} {words}")
     return figure
 
 

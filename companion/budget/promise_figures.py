@@ -19,7 +19,7 @@ SHADES = ("#FD8D3C", "#D94701", "#7F2704", "#3B0F00")
 
 
 def promise(
-    promises: pd.DataFrame, profiles: pd.DataFrame, params: Params, source: str
+    promises: pd.DataFrame, profiles: pd.DataFrame, params: Params, origin: str
 ) -> Figure | None:
     """Return accuracy against the certified delta, and delta(epsilon) of each promise, if any."""
     if promises.empty:
@@ -37,7 +37,7 @@ def promise(
     right.legend(fontsize="small", loc="upper right")
     house.caption(
         figure,
-        f"{source} Unit of privacy: one data point of {params.samples} mushrooms of one agent. "
+        f"{origin} Unit of privacy: one data point of {params.samples} mushrooms of one agent. "
         f"{params.promise_runs} runs of {params.promise_iterations} iterations after a warm-up of "
         f"{params.promise_warm_up} data points; bars: 95 % of the mean. Accuracy of what is sent.",
     )

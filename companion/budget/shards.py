@@ -67,8 +67,7 @@ class Scene:
 def record(setting: Setting, data: str, numbers: Sequence[int]) -> Scene:
     """Return the runs of these numbers, recorded; `data` is the SHA-256 of the mushrooms meant."""
     table, features = problem(setting.normalise)
-    if table.provenance.sha256 != data:
-        raise ValueError(f"the mushrooms here are not those of SHA-256 {data[:12]}")
+    table.provenance.require(data)
     algorithm, transcript = setting.algorithm(), optimizer.Transcript()
     agents = algorithm.network.agents
     shape = agents, setting.iterations, setting.samples, features.rows, setting.test
@@ -109,8 +108,9 @@ def spent(scene: Scene, run: int, agent: int, k: np.ndarray, point: np.ndarray) 
         states = (np.repeat(state, len(rows), axis=0) for state in own[start][1:])
         oracle = scene.problem(worst.adjacent(history, k[rows], point[rows]))
         for t, *changed in trajectory.replay(scene.algorithm, agent, got, oracle, *states, start):
-            both = zip(own[t][1:], changed, strict=True)  # theta, then psi
-            total[t + 1, rows] = sum(trajectory.message_delta(*pair, steps[t]) for pair in both)
+            (theta, psi), (other_theta, other_psi) = own[t][1:], changed
+            states = theta, other_theta, psi, other_psi
+            total[t + 1, rows] = trajectory.delta_t(*states, steps[t])
     return np.cumsum(total, axis=0)
 
 

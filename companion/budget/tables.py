@@ -16,6 +16,7 @@ from companion.budget import promise, shards
 from companion.budget.bounds import EARLY
 from companion.budget.params import Params
 from companion.data import mushrooms
+from companion.intervals import NORMAL, student
 from ldp_core import quantizer
 from ldp_core.accountant import meaning
 from ldp_core.accountant.promise import certify
@@ -162,7 +163,10 @@ def both_at_once(tried: pd.DataFrame, kept: pd.DataFrame, error: float) -> pd.Da
     own = own.assign(step="tried", delta_low=own["delta"] - error, delta_high=np.inf)
     certified = kept.assign(step="certified", delta_low=0.0, delta_high=kept["target"])
     found = pd.concat([own, certified], ignore_index=True)
-    lost, spread = found["unquantised"] - found["accuracy"], 1.96 * 2**0.5 * found["standard_error"]
+    lost, spread = (
+        found["unquantised"] - found["accuracy"],
+        NORMAL * 2**0.5 * found["standard_error"],
+    )
     ends = {"lost_low": lost - spread, "lost_high": lost + spread}
     return found.assign(lost=lost, rows=found["normalise"].map(ROW_NAMES), **ends)
 
@@ -222,7 +226,7 @@ def promises(params: Params, learned: pd.DataFrame) -> pd.DataFrame:
 
 def _ends(name: str, values: pd.Series) -> dict[str, float]:
     """Return the mean of some values and its 95 % interval (Student)."""
-    mean, half = values.mean(), stats.t.ppf(0.975, len(values) - 1) * values.sem()
+    mean, half = values.mean(), student(values.std(), len(values))
     return {name: mean, f"{name}_low": mean - half, f"{name}_high": mean + half}
 
 
