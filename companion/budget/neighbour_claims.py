@@ -9,14 +9,12 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy.stats import t as student
 
 from companion.budget.neighbours import (
     MEASURES,
     MECHANISMS,
     REFERENCES,
     Choice,
-    Params,
     build,
     chosen,
     run,
@@ -24,8 +22,10 @@ from companion.budget.neighbours import (
     spread,
     terms_of,
 )
+from companion.budget.params import Params
 from companion.claims import Claim, Table, judge
 from companion.data import mushrooms
+from companion.intervals import student
 from companion.problems import centred
 from ldp_core import neighbours
 from ldp_core.accountant import promise
@@ -50,10 +50,10 @@ class Bench(NamedTuple):
         return {name: json.loads(table.to_json(orient="records")) for name, table in tables.items()}
 
 
-def bench(room, data: mushrooms.Mushrooms) -> Bench:
-    """Return the bench for the parameters of a room that has some of its names, and defaults."""
-    shared = {name: getattr(room, name) for name in Params.model_fields if hasattr(room, name)}
-    params = Params(**shared)
+def bench(params: Params, data: mushrooms.Mushrooms) -> Bench | None:
+    """Return all mechanisms, searched, chosen and judged; None without targets."""
+    if not params.neighbour_targets:
+        return None
     tried = search(params, data)
     best = chosen(tried)
     accuracies = run(params, data, best)
@@ -92,7 +92,7 @@ def references(params: Params, accuracies: Table) -> Table:
 
 
 def _ends(name: str, values: pd.Series) -> dict[str, float]:
-    half = student.ppf(0.975, len(values) - 1) * values.std() / math.sqrt(len(values))
+    half = student(values.std(), len(values))
     mean = float(values.mean())
     return {name: mean, f"{name}_low": mean - half, f"{name}_high": mean + half}
 

@@ -1,7 +1,7 @@
 """Notebook 2: Algorithm 1 and its neighbours on one bench, accuracy against delta.
 
 Same mushrooms, network, clipped gradients and number of iterations for every mechanism. *The
-search* is the same for each: a grid of equal size (`Params.candidates`), for every target delta the
+search* is the same for each: a grid of equal size (`candidates`), for every target delta the
 noise calibrated so that each agent's certificate over all iterations is the target, then the
 candidate with the best accuracy on rows that are held out of the training rows. The test rows are
 drawn once, before anything else, and used after the choice alone.
@@ -16,17 +16,15 @@ from __future__ import annotations
 import itertools
 import warnings
 from functools import cache
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from pydantic import Field
 
 from companion import runs
+from companion.budget.params import BLOCK, Params
 from companion.data import mushrooms, streams
 from companion.mushrooms import problem
-from companion.params import Count, NotNegative, Positive, history_bytes
-from companion.params import Params as BaseParams
 from companion.problems import centred
 from ldp_core import neighbours, network, optimizer, quantizer
 from ldp_core.accountant import promise
@@ -49,64 +47,39 @@ REFERENCES = {
 MEASURES = ("own", "listener")  # whose model is judged (`learnt`)
 ONE_VALUE = ("laplace", "ternary")  # send theta alone, all others theta and psi
 FLOAT_BITS, HEADER_BITS = 32, 64  # an unquantised coordinate; smallest and largest level
-RUNS_PER_SHARD = 10
+HELD_OUT, TUNING_RUNS = 1500, 1  # rows and runs by which a candidate is chosen
 TUNING = 1_000_000  # runs from this number on are used for tuning alone
-Delta = Annotated[float, Field(gt=0, lt=1)]
-
-
-class Params(BaseParams):
-    """The bench: how much is searched, how many runs are judged."""
-
-    weight: Positive = 0.2
-    samples: Count = 2
-    test: Count = 2000
-    neighbour_runs: Annotated[int, Field(ge=2)] = 4
-    neighbour_iterations: Count = 400
-    neighbour_warm_up: Count = 1000
-    neighbour_clip: Positive = 0.1
-    neighbour_targets: Annotated[tuple[Delta, ...], Field(min_length=1)] = (0.05, 0.25)
-    neighbour_tuning_runs: Count = 1
-    neighbour_held_out: Count = 1500
-    neighbour_pushes: Annotated[tuple[Positive, ...], Field(min_length=1)] = (10.0, 40.0)
-    neighbour_nu: Annotated[tuple[Positive, ...], Field(min_length=1)] = (0.75, 0.9)
-    neighbour_varsigma: Annotated[tuple[Positive, ...], Field(min_length=1)] = (0.51, 0.71)
-    neighbour_weakening: Annotated[tuple[NotNegative, ...], Field(min_length=1)] = (0.3, 0.6)
-    neighbour_fading: Annotated[tuple[NotNegative, ...], Field(min_length=1)] = (0.0, 0.25)
-
-    def memory(self) -> tuple[str, int]:
-        """Return the size of a shard's history."""
-        points = self.neighbour_iterations + self.neighbour_warm_up
-        block = max(self.neighbour_tuning_runs, min(self.neighbour_runs, RUNS_PER_SHARD))
-        what = f"neighbour_iterations = {self.neighbour_iterations}"
-        return what, history_bytes(block, points, self.samples)
-
-    def candidates(self, mechanism: str) -> list[Choice]:
-        """Return the grid of a mechanism: pushes lam_0 C, nu, and what else it can choose.
-
-        That is varsigma where theta and psi are sent with noise, the weakening factor's exponent
-        where theta alone is, and the exponent with which noise on gradients fades.
-        """
-        third = {"tracking": self.neighbour_fading}.get(mechanism, self.neighbour_varsigma)
-        third = self.neighbour_weakening if mechanism in ONE_VALUE else third
-        grid = itertools.product(self.neighbour_pushes, self.neighbour_nu, third)
-        return [Choice(push / self.neighbour_clip, *others) for push, *others in grid]
-
-    def network(self) -> network.Network:
-        """Return the paper's five agents, one object for all questions."""
-        return _network(self.weight)
+OWN = {"seed", "topology", "weight", "samples", "test", "promise_warm_up", "promise_clip"}
+OWN |= {
+    f"neighbour_{name}"
+    for name in ("iterations", "pushes", "nu", "varsigma", "weakening", "fading")
+}
 
 
 class Choice(NamedTuple):
-    """What is searched: lam_0, nu, and `third` (`Params.candidates`)."""
+    """What is searched: lam_0, nu, and `third` (`candidates`)."""
 
     lam_0: float
     nu: float
     third: float
 
 
+def candidates(params: Params, mechanism: str) -> list[Choice]:
+    """Return the grid of a mechanism: pushes lam_0 C, nu, and what else it can choose.
+
+    That is varsigma where theta and psi are sent with noise, the weakening factor's exponent where
+    theta alone is, and the exponent with which noise on gradients fades.
+    """
+    third = {"tracking": params.neighbour_fading}.get(mechanism, params.neighbour_varsigma)
+    third = params.neighbour_weakening if mechanism in ONE_VALUE else third
+    grid = itertools.product(params.neighbour_pushes, params.neighbour_nu, third)
+    return [Choice(push / params.promise_clip, *others) for push, *others in grid]
+
+
 @cache
-def _network(weight: float) -> network.Network:
-    return network.paper(weight)
+def _network(params: Params) -> network.Network:
+    """Return the agents' network, one object for all questions."""
+    return params.network()
 
 
 def build(params: Params, mechanism: str, choice: Choice, d_0):
@@ -115,7 +88,7 @@ def build(params: Params, mechanism: str, choice: Choice, d_0):
     with warnings.catch_warnings():  # schedules of others than Algorithm 1 may leave its range
         warnings.simplefilter("ignore", optimizer.TheoremWarning)
         schedules = Schedules(choice.lam_0, choice.nu, tuple(d_0), (varsigma,) * 5, explore=True)
-    parts = (params.network(), schedules)
+    parts = (_network(params), schedules)
     if mechanism in ONE_VALUE:
         return (Laplace if mechanism == "laplace" else Ternary)(*parts, weakening=choice.third)
     if mechanism in ("gaussian", "tracking"):
@@ -123,15 +96,15 @@ def build(params: Params, mechanism: str, choice: Choice, d_0):
     if mechanism in REFERENCES:
         alone = mechanism == "alone"
         return DPSGD(np.eye(5), schedules) if alone else Algorithm1(*parts, quantised=False)
-    box = BOX * (max(d_0) + choice.lam_0 * params.neighbour_clip)
+    box = BOX * (max(d_0) + choice.lam_0 * params.promise_clip)
     return Algorithm1(*parts, degree=3 if mechanism == "spline" else 1, at_sent=True, box=box)
 
 
 def terms_of(params: Params, algorithm) -> promise.Terms:
     """Return what the certificate of a mechanism depends on: public numbers alone."""
-    common = {"warm_up": params.neighbour_warm_up, "samples": params.samples, "cone": True}
+    common = {"warm_up": params.promise_warm_up, "samples": params.samples, "cone": True}
     degree = max(2, getattr(algorithm, "degree", 2))
-    parts = (algorithm.network, algorithm.schedules, params.neighbour_clip)
+    parts = (algorithm.network, algorithm.schedules, params.promise_clip)
     return promise.Terms(*parts, degree=degree, **common)
 
 
@@ -156,7 +129,7 @@ def calibrated(params: Params, mechanism: str, choice: Choice, target: float, si
 def rows(params: Params, total: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return row numbers (test, held out for tuning, all that may be learnt from but the test)."""
     test, train = streams.split(params.seed, 0, 0, total, params.test)
-    return test, train[: params.neighbour_held_out], train
+    return test, train[:HELD_OUT], train
 
 
 def learnt(params: Params, algorithm, numbers, source, judged, times) -> dict[str, np.ndarray]:
@@ -166,9 +139,9 @@ def learnt(params: Params, algorithm, numbers, source, judged, times) -> dict[st
     that was sent in the last tenth of the iterations, which anybody can compute.
     """
     table, features = problem("none")
-    T, warm_up = params.neighbour_iterations, params.neighbour_warm_up
+    T, warm_up = params.neighbour_iterations, params.promise_warm_up
     history = _history(params, numbers, T + warm_up, source)
-    oracle = centred.Centred(features, table.labels, history, params.neighbour_clip, warm_up)
+    oracle = centred.Centred(features, table.labels, history, params.promise_clip, warm_up)
     own, bits, heard = [], [], np.zeros((len(numbers), features.dim + 1))
 
     def observe(state: optimizer.State, messages: optimizer.Messages | None = None) -> None:
@@ -208,12 +181,12 @@ def tune(params: dict, data: str, mechanism: str, target: float, place: int) -> 
     A run that diverges scores zero.
     """
     settings, (table, features) = Params(**params), problem("none")
-    _require(table, data)
-    choice, d_0 = settings.candidates(mechanism)[place], np.ones(5)
+    table.provenance.require(data)
+    choice, d_0 = candidates(settings, mechanism)[place], np.ones(5)
     if mechanism not in REFERENCES:
         d_0 = calibrated(settings, mechanism, choice, target, features.sizes)
     _, held_out, train = rows(settings, features.rows)
-    source, numbers = train[len(held_out) :], range(TUNING, TUNING + settings.neighbour_tuning_runs)
+    source, numbers = train[len(held_out) :], range(TUNING, TUNING + TUNING_RUNS)
     algorithm = build(settings, mechanism, choice, d_0.tolist())
     last = (settings.neighbour_iterations,)
     try:
@@ -229,7 +202,7 @@ def compute(
 ) -> dict[str, np.ndarray]:
     """Return what `learnt` returns of a block of runs on the test rows."""
     settings, (table, features) = Params(**params), problem("none")
-    _require(table, data)
+    table.provenance.require(data)
     test, _, train = rows(settings, features.rows)
     algorithm = build(settings, mechanism, Choice(*choice), d_0)
     numbers = range(first_run, first_run + count)
@@ -251,14 +224,14 @@ def search(params: Params, table: mushrooms.Mushrooms) -> pd.DataFrame:
     tried = [
         {"mechanism": name, "target": target, "place": place}
         for name, target in [*asked, *((name, 0.0) for name in REFERENCES)]
-        for place in range(len(params.candidates(name)))
+        for place in range(len(candidates(params, name)))
     ]
     pieces = [_common(params, table) | one for one in tried]
     found = runs.run(tune, pieces, description=f"{len(tried)} candidates")
     records = []
     for one, result in zip(tried, found, strict=True):
         scores = dict(zip(MEASURES, result["scores"].tolist(), strict=True))
-        choice = params.candidates(one["mechanism"])[one["place"]]._asdict()
+        choice = candidates(params, one["mechanism"])[one["place"]]._asdict()
         records.append(one | choice | scores | {"d_0": result["d_0"].tolist()})
     return pd.DataFrame(records)
 
@@ -275,12 +248,12 @@ def run(params: Params, table: mushrooms.Mushrooms, best: pd.DataFrame) -> pd.Da
 
     Shows progress, can be interrupted; what is chosen for both measures is computed once.
     """
-    starts = range(0, params.neighbour_runs, RUNS_PER_SHARD)
+    starts = range(0, params.neighbour_runs, BLOCK)
     asked = [(one, first) for one in best.itertuples() for first in starts]
     pieces = [
         _common(params, table)
         | {"mechanism": one.mechanism, "choice": [one.lam_0, one.nu, one.third], "d_0": one.d_0}
-        | {"first_run": first, "count": min(RUNS_PER_SHARD, params.neighbour_runs - first)}
+        | {"first_run": first, "count": min(BLOCK, params.neighbour_runs - first)}
         for one, first in asked
     ]
     found = runs.run(compute, pieces, description=f"{params.neighbour_runs} runs x {len(best)}")
@@ -300,11 +273,5 @@ def _table(params: Params, one, first: int, result: dict) -> pd.DataFrame:
 
 
 def _common(params: Params, table: mushrooms.Mushrooms) -> dict:
-    own = params.model_dump(exclude={"neighbour_runs", "neighbour_targets"}, mode="json")
+    own = params.model_dump(include=OWN, mode="json")
     return {"params": own, "data": table.provenance.sha256}
-
-
-def _require(table: mushrooms.Mushrooms, sha256: str) -> None:
-    if table.provenance.sha256 != sha256:
-        here = table.provenance.sha256[:12]
-        raise ValueError(f"the mushrooms here have SHA-256 {here}, those meant {sha256[:12]}")

@@ -13,6 +13,7 @@ from companion.params import (
     Count,
     Horizon,
     Normalise,
+    NotNegative,
     ParameterError,
     Positive,
     history_bytes,
@@ -22,8 +23,9 @@ from ldp_core import audit
 NORMALISATIONS: tuple[Normalise, ...] = ("none", "l2", "l1")
 Delta = Annotated[float, Field(gt=0, lt=1)]
 Steps = Annotated[tuple[Positive, ...], Field(min_length=1)]
+Exponents = Annotated[tuple[NotNegative, ...], Field(min_length=1)]
 Times = Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)]
-BLOCK = 10  # runs of a promise that are computed together
+BLOCK = 10  # runs of a promise, or of its neighbours, that are computed together
 
 
 class Setting(AgentParams):
@@ -74,6 +76,14 @@ class Params(Setting):
     promise_warm_up: Count = 1000
     promise_clip: Positive = 0.1
     promise_audit_samples: Annotated[int, Field(ge=0)] = 30_000
+    neighbour_targets: tuple[Delta, ...] = (0.05, 0.25)
+    neighbour_runs: Annotated[int, Field(ge=2)] = 4
+    neighbour_iterations: Count = 400
+    neighbour_pushes: Steps = (10.0, 40.0)
+    neighbour_nu: Steps = (0.75, 0.9)
+    neighbour_varsigma: Steps = (0.51, 0.71)
+    neighbour_weakening: Exponents = (0.3, 0.6)
+    neighbour_fading: Exponents = (0.0, 0.25)
 
     def memory(self) -> tuple[str, int]:
         """Return what needs most memory in one process: messages, states, transcripts, histories."""
@@ -81,6 +91,7 @@ class Params(Setting):
         own = history_bytes(1, self.iterations, self.samples)
         seen = min(self.audit_coordinates, 2 * self.iterations * dim)
         points = self.promise_iterations + self.promise_warm_up
+        compared = self.neighbour_iterations + self.promise_warm_up
         modified = max(self.modifications, self.first_modifications)
         needed = {
             ("iterations", "samples"): AGENTS * self.iterations * dim * 2 * 8 + own,
@@ -90,6 +101,9 @@ class Params(Setting):
             ),
             ("promise_iterations", "promise_warm_up", "samples"): history_bytes(
                 min(self.promise_runs, BLOCK), points, self.samples
+            ),
+            ("neighbour_iterations", "promise_warm_up", "samples"): history_bytes(
+                min(self.neighbour_runs, BLOCK), compared, self.samples
             ),
         }
         names = max(needed, key=lambda names: needed[names])

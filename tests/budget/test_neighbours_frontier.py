@@ -11,18 +11,18 @@ import pytest
 
 from companion import claims
 from companion.budget import neighbour_claims, neighbour_figures, neighbours
-from companion.budget.neighbours import MEASURES, MECHANISMS, REFERENCES, Choice, Params
+from companion.budget.neighbours import MEASURES, MECHANISMS, REFERENCES, Choice
+from companion.budget.params import Params
 from companion.mushrooms import problem
 from ldp_core.accountant.promise import certify as promised
 
 SMALL = Params(
     neighbour_runs=3,
     neighbour_iterations=20,
-    neighbour_warm_up=30,
+    promise_warm_up=30,
     neighbour_targets=(0.25,),
     neighbour_pushes=(10.0,),
     neighbour_nu=(0.9,),
-    neighbour_held_out=200,
     test=300,
 )
 
@@ -61,13 +61,17 @@ def test_every_mechanism_is_searched_over_a_grid_of_the_same_size(results):
 def test_test_rows_are_never_learnt_from_nor_tuned_on(data):
     test, held_out, train = neighbours.rows(SMALL, len(data.labels))
     assert not set(test) & set(train) and set(held_out) < set(train)
-    assert len(test) == 300 and len(held_out) == 200 and len(train) == len(data.labels) - 300
+    assert (
+        len(test) == 300
+        and len(held_out) == neighbours.HELD_OUT
+        and len(train) == len(data.labels) - 300
+    )
 
 
 def test_noise_is_calibrated_to_the_target_and_no_more(data):
     wide = neighbours.spread(data.sizes)
     for name in MECHANISMS:
-        choice = SMALL.candidates(name)[0]
+        choice = neighbours.candidates(SMALL, name)[0]
         d_0 = neighbours.calibrated(SMALL, name, choice, 0.1, data.sizes)
         for factor, fits in ((1.0, True), (0.999, False)):
             algorithm = neighbours.build(SMALL, name, choice, (d_0 * factor).tolist())
@@ -97,13 +101,15 @@ def test_a_shard_is_pure_and_blocks_join(data, results):
     part = neighbours.compute(**common, first_run=2, count=1)
     assert np.array_equal(whole["own"][:, 2:], part["own"])
     assert np.array_equal(whole["listener"][2:], part["listener"])
-    with pytest.raises(ValueError, match="the mushrooms here have SHA-256"):
+    with pytest.raises(ValueError, match="those meant 0000"):
         neighbours.compute(**common | {"data": "0" * 64}, first_run=0, count=1)
 
 
-def test_a_room_gives_what_it_has_and_defaults_the_rest(data, results, table):
+def test_the_bench_is_the_search_and_the_runs_or_is_left_out(data, results, table):
+    assert neighbour_claims.bench(SMALL.model_copy(update={"neighbour_targets": ()}), data) is None
+    assert neighbour_figures.frontier(None, "") is None
     found = neighbour_claims.bench(SMALL, data)
-    assert found.params == SMALL and found.tried.equals(results[0]) and found.found.equals(table)
+    assert found.tried.equals(results[0]) and found.found.equals(table)
     numbers = json.loads(json.dumps(found.numbers(), allow_nan=False))
     assert len(numbers["frontier"]) == len(table) and numbers["frontier"][0]["bits"] > 0
     assert len(numbers["tried"]) == len(results[0])
@@ -129,10 +135,10 @@ def test_bits_count_all_that_is_sent(table):
 def test_the_figure_shows_every_mechanism_and_reference(table, results):
     lines = neighbour_claims.references(SMALL, results[2])
     assert list(lines.groupby("measure").size()) == [1, 2]
-    figure = neighbour_figures.frontier(table, lines, "caption")
+    bench = neighbour_claims.Bench(SMALL, results[0], table, lines)
+    figure = neighbour_figures.frontier(bench, "caption")
     shown = figure.axes[0].get_legend_handles_labels()[1]
     assert len(shown) == len(MECHANISMS) + len(REFERENCES)
-    assert len(neighbour_figures.bits(table)) == len(MECHANISMS)
 
 
 def frame(**changes) -> pd.DataFrame:
