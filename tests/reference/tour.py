@@ -22,10 +22,8 @@ def walk() -> list:
     """Return numbers from every room."""
     import numpy as np
 
-    from ldp_core import accountant, checks, clipping, engine, network, optimizer, quantizer
-    from ldp_core import randomness, search
-    from ldp_core.accountant import exact, monte_carlo, promise, promise_plan, theorems, trajectory
-    from ldp_core.accountant import meaning, sensitivity
+    from ldp_core import accountant, checks, clipping, engine, network, optimizer, quantizer, randomness, search
+    from ldp_core.accountant import exact, meaning, monte_carlo, promise, promise_plan, sensitivity, theorems, trajectory
 
     rng = randomness.generator(1, randomness.Purpose.SYNTHETIC)
     found: list = []
