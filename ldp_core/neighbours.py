@@ -190,8 +190,9 @@ def bounds(algorithm, found: Shifts, d_0: np.ndarray, spread: float = 1.0) -> di
 
 def gaussian(mu) -> np.ndarray:
     """Return 2 Phi(mu / 2) - 1: the total variation of normal laws that are mu deviations apart."""
-    phi = np.vectorize(NormalDist().cdf, otypes=[np.float64])
-    return 2.0 * phi(np.minimum(mu, 80.0) / 2.0) - 1.0
+    half = np.minimum(mu, 80.0) / 2.0
+    phi = np.array([NormalDist().cdf(x) for x in half.flat]).reshape(half.shape)
+    return 2.0 * phi - 1.0
 
 
 def coupled(steps: np.ndarray, later=0.0, largest=0.0) -> np.ndarray:

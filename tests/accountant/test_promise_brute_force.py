@@ -4,6 +4,9 @@ purpose.
 
 from __future__ import annotations
 
+import dataclasses
+import math
+
 import numpy as np
 import pytest
 
@@ -47,7 +50,9 @@ def _setting(rng, dim: int, T: int, bins: int) -> tuple[Terms, Agent]:
         degree == 1 or rng.random() < 0.2,
         network.ring(2, float(rng.uniform(0.05, 0.9))),
     )
-    schedules = Schedules(float(rng.uniform(0.1, 1.5)), 0.8, (float(rng.uniform(0.4, 8)),) * 2, (0.6,) * 2)
+    schedules = Schedules(
+        float(rng.uniform(0.1, 1.5)), 0.8, (float(rng.uniform(0.4, 8)),) * 2, (0.6,) * 2
+    )
     options = {"warm_up": int(rng.integers(0, 3)), "cone": bool(rng.random() < 0.5), "dim": dim}
     clip = float(rng.uniform(0.2, 1.5))
     terms = Terms(graph, schedules, clip, degree=degree, dithered=dithered, **options)
@@ -163,7 +168,9 @@ def test_caught_a_message_that_is_not_counted(message, monkeypatch):
 def test_caught_a_warm_up_counted_too_long():
     terms, agent = _tight(3)
     longer, _ = _tight(3, warm_up=1)
-    assert float(certify(longer, 3).delta[0]) < _exact(agent, 1.0, -1.0) <= certify(terms, 3).delta[0]
+    assert (
+        float(certify(longer, 3).delta[0]) < _exact(agent, 1.0, -1.0) <= certify(terms, 3).delta[0]
+    )
 
 
 def test_caught_coins_of_eight_bits():
@@ -203,10 +210,45 @@ def test_caught_a_dither_reused_over_time():
     assert on_grid > _certified(eps, messages)
 
 
+def test_caught_a_dither_shared_in_advance():
+    """Degree 1: who is told the next dithers steers 40 coordinates of one message onto their grids."""
+    eps, n, dither = 1e-3, 40, generator(2, Purpose.DITHER).random(40)
+    laws = [quantizer.pmf(dither + move, 1.0, dither) for move in (0.0, eps)]
+    assert (laws[0].upper_probability < 1e-12).all()  # on the grid: sent as it is
+    shown = 1.0 - np.prod(1.0 - np.abs(laws[0].upper_probability - laws[1].upper_probability))
+    terms = dataclasses.replace(DITHERED, dim=n // 2)
+    assert shown > float(hellinger(cost(np.array([eps * math.sqrt(n)]), terms))[0])
+
+
+@pytest.mark.parametrize("phases", ["equal", "spread"])
+@pytest.mark.parametrize("degree", [1, 2, 3])
+def test_a_dither_shared_over_coordinates_stays_within(degree, phases):
+    """One dither for six coordinates of a message: an average of products of affinities is at least
+    what the certificate counts, so nothing is to be caught. Exact, over 200 dithers.
+    """
+    n, eps, levels = 6, 0.15, np.arange(-3, 5)
+    places = np.full(n, 0.3) if phases == "equal" else np.arange(n) / n
+    total = 0.0
+    for U in (np.arange(200) + 0.5) / 200:
+        P, Q = np.ones(1), np.ones(1)
+        for x in places:
+            laws = (quantizer.probability(levels, y, 1.0, U, degree) for y in (x, x + eps))
+            one, other = laws
+            P, Q = np.multiply.outer(P, one).ravel(), np.multiply.outer(Q, other).ravel()
+            P, Q = P[(P > 0) | (Q > 0)], Q[(P > 0) | (Q > 0)]
+        total += np.maximum(P - Q, 0.0).sum() / 200
+    terms = dataclasses.replace(DITHERED, degree=degree, dim=n // 2)
+    certified = float(hellinger(cost(np.array([eps * math.sqrt(n)]), terms))[0])
+    assert 0.5 * certified < total <= certified
+
+
 def test_caught_a_dither_that_depends_on_data():
     """A dither that is the state's own fraction sends the state itself, whatever the coins say."""
     eps, coins = 1e-3, generator(1, Purpose.COINS).random(1000)
-    sent = [quantizer.value(quantizer.quantise(y, 1.0, coins, y % 1.0), 1.0, y % 1.0) for y in (0.3, 0.3 + eps)]
+    sent = [
+        quantizer.value(quantizer.quantise(y, 1.0, coins, y % 1.0), 1.0, y % 1.0)
+        for y in (0.3, 0.3 + eps)
+    ]
     apart = (sent[0][:, None] != sent[1]).mean()  # a total variation of one
     assert apart == 1.0 > _certified(eps, 40)
 
