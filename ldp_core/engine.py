@@ -9,8 +9,8 @@
     True
 
 `Compiled(algorithm)` takes the place of the plain one everywhere. The plain one is what to read;
-this one is what long experiments use. Where there is no numba, or for a dither, smoother coins, or
-a box, it is the plain one.
+this one is what long experiments use. Without numba, or for smoother coins or a box, it is the
+plain one.
 """
 
 from __future__ import annotations
@@ -52,19 +52,20 @@ class Compiled:
     def step(self, state: State, gradients: np.ndarray, coins: Draws) -> tuple[State, Messages]:
         """Return what `Algorithm1.step` returns."""
         plain, t = self.plain, state.t
-        if not fast or plain.degree > 1 or plain.box is not None or plain.dither is not None:
+        if not fast or plain.degree > 1 or plain.box is not None:
             return plain.step(state, gradients, coins)
-        network, (private, _) = plain.network, plain.separate(coins)
+        network, (private, dither) = plain.network, plain.separate(coins)
         d, lam = plain.schedules.step(t), float(plain.schedules.lam(t))
         levels = np.empty((2, *state.theta.shape), np.int64)
         theta, psi = np.empty(state.theta.shape), np.empty(state.psi.shape)
         mz = network.agents * np.diagonal(state.z)
         numbers = d, lam, mz, network.R, network.C
-        given = state.theta, state.psi, gradients, private, *numbers
-        if not fast.step(*given, *levels, theta, psi):
+        offset = np.zeros(np.shape(private)) if dither is None else dither
+        draws = state.theta, state.psi, gradients, private, offset
+        if not fast.step(*draws, *numbers, *levels, theta, psi):
             return plain.step(state, gradients, coins)  # which says what is wrong
         following = State(t + 1, theta, psi, state.z + network.R @ state.z)
-        return following, Messages(t, *levels, d)
+        return following, Messages(t, *levels, d, dither)
 
 
 class Uniforms:

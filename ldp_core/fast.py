@@ -28,6 +28,7 @@ STATE = "runs agents dim"
     psi=STATE,
     gradients=STATE,
     coins="runs 2 agents dim",
+    dither="runs 2 agents dim",
     d="agents",
     lam=float,
     mz="agents",
@@ -40,17 +41,31 @@ STATE = "runs agents dim"
 )
 @numba.njit(parallel=True, cache=True)
 def step(
-    theta, psi, gradients, coins, d, lam, mz, R, C, theta_levels, psi_levels, next_theta, next_psi
+    theta,
+    psi,
+    gradients,
+    coins,
+    dither,
+    d,
+    lam,
+    mz,
+    R,
+    C,
+    theta_levels,
+    psi_levels,
+    next_theta,
+    next_psi,
 ):
-    """Write messages and next states; return whether levels (|y| / d <= 2**52) and coins fit."""
+    """Write messages and next states; return whether levels (|y| / d <= 2**52) and draws fit."""
     runs, agents, dim = theta.shape
     fits = np.ones(runs, dtype=np.bool_)
     for run in numba.prange(runs):
         sent_theta, sent_psi = np.empty((agents, dim)), np.empty((agents, dim))
         for i in range(agents):
-            of_theta, of_psi = coins[run, 0, i], coins[run, 1, i]
-            fits[run] &= _send(theta[run, i], d[i], of_theta, theta_levels[run, i], sent_theta[i])
-            fits[run] &= _send(psi[run, i], d[i], of_psi, psi_levels[run, i], sent_psi[i])
+            U, V = dither[run, 0, i], dither[run, 1, i]
+            one, two = theta_levels[run, i], psi_levels[run, i]
+            fits[run] &= _send(theta[run, i], d[i], coins[run, 0, i], U, one, sent_theta[i])
+            fits[run] &= _send(psi[run, i], d[i], coins[run, 1, i], V, two, sent_psi[i])
         for i in range(agents):
             _mix(C, i, psi[run, i], sent_psi, next_psi[run, i])
             _mix(R, i, theta[run, i], sent_theta, next_theta[run, i])
@@ -61,17 +76,24 @@ def step(
 
 
 @numba.njit(inline="always")
-def _send(y, d, coins, levels, sent):
-    """Write the level of each coordinate (eq. (3)) and its value; return whether all fit."""
+def _send(y, d, coins, dither, levels, sent):
+    """Write the level of each coordinate (eq. (3)) and its value; return whether all fit.
+
+    The grid is moved by dither * d; a dither of zero changes no bit.
+    """
     fits = True
     for c in range(len(y)):
-        ratio = y[c] / d
+        ratio, U = y[c] / d, dither[c]
         fits &= (abs(ratio) <= quantizer.LARGEST_LEVEL) & (coins[c] >= 0.0) & (coins[c] < 1.0)
+        fits &= (U >= 0.0) & (U < 1.0)  # false for NaN too
         lower = np.floor(ratio)
-        level = lower + 1.0 if coins[c] < ratio - lower else lower
+        moved = (ratio - lower) - U
+        below = np.floor(moved)
+        lower += below
+        level = lower + 1.0 if coins[c] < moved - below else lower
         levels[c] = np.int64(level)
-        sent[c] = level * d
-    return fits  # false for NaN too
+        sent[c] = (level + U) * d
+    return fits
 
 
 @numba.njit(inline="always")
