@@ -1,6 +1,9 @@
 """The pages of `make play` in Chromium, without a network: same numbers, keyboard, widths, axe."""
 
 import threading
+from contextlib import contextmanager
+from functools import partial
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -21,18 +24,44 @@ BESIDE = """() => [...document.querySelectorAll('#picture svg, #controls input[t
 
 
 @pytest.fixture(scope="module")
-def address(tmp_path_factory):
-    """Return where the pages are served, or skip by name where the packages cannot be had."""
+def folder(tmp_path_factory):
+    """Return the folder of the pages, or skip by name where the packages cannot be had."""
     folder = tmp_path_factory.mktemp("play") / "pages"
     try:
         build.build(ROOT, folder)
     except build.PlayError as error:
         pytest.skip(f"play: {error}")
-    server = serve.server(folder, 0)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def address(folder):
+    """Return where the pages are served."""
+    with running(serve.server(folder, 0)) as address:
+        yield address
+
+
+@contextmanager
+def running(server):
+    """Run a server until the end, and yield its address."""
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}/"
     server.shutdown()
     server.server_close()
+
+
+class Plain(serve.Handler):
+    """A web server that knows pages, scripts and styles, and nothing of WebAssembly."""
+
+    extensions_map = {  # noqa: RUF012
+        ".html": "text/html",
+        ".js": "text/javascript",
+        ".css": "text/css",
+        "": "application/octet-stream",
+    }
+
+    def guess_type(self, path):
+        return self.extensions_map.get(Path(path).suffix, self.extensions_map[""])
 
 
 @pytest.fixture(scope="module")
@@ -217,6 +246,16 @@ def test_slides_turn_show_notes_and_run_their_page(new_page, address):
     frame = page.frame_locator(".slide.now iframe")
     frame.locator("#picture svg").wait_for()
     assert frame.locator("h1").is_hidden()
+    page.close()
+
+
+def test_any_web_server_will_do(new_page, folder):
+    handler = partial(Plain, directory=str(folder))
+    page = new_page()
+    with running(ThreadingHTTPServer(("127.0.0.1", 0), handler)) as address:
+        page.goto(f"{address}quantizer.html")
+        page.wait_for_function("() => window.play && (play.drawn || play.failed)")
+        assert page.evaluate("play.failed") == ""
     page.close()
 
 

@@ -40,8 +40,8 @@ class PlayError(Exception):
     """One sentence that says why there are no pages."""
 
 
-def build(root: Path, folder: Path) -> None:
-    """Replace `folder` by the pages and everything that they need."""
+def build(root: Path, folder: Path, home: str = "") -> None:
+    """Replace `folder` by the pages and all that they need; `home` is where their menu leads back."""
     packages = installed(root)
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(HERE / "static", folder)
@@ -51,20 +51,20 @@ def build(root: Path, folder: Path) -> None:
     (folder / "numpy.zip").write_bytes(numpy_zip(packages))
     (folder / "code.zip").write_bytes(zipped(own_code(root)))
     (folder / "backtrace.so").write_bytes(backtrace())
-    for name, text in rendered(root).items():
+    for name, text in rendered(root, home).items():
         (folder / name).write_text(text, encoding="utf-8")
 
 
 def build_or_say(root: Path, folder: Path) -> str:
     """Build the pages; where they cannot be had, write a page that says why, and return it."""
     try:
-        build(root, folder)
+        build(root, folder, "../index.html")
         return ""
     except PlayError as error:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         shutil.copyfile(HERE / "static" / "play.css", folder / "play.css")
-        page = templates().get_template("missing.html").render(reason=str(error))
+        page = templates("../index.html").get_template("missing.html").render(reason=str(error))
         (folder / "index.html").write_text(page, encoding="utf-8")
         return str(error)
 
@@ -153,9 +153,9 @@ def _text(word: str) -> bytes:
     return bytes([len(word)]) + word.encode("ascii")
 
 
-def rendered(root: Path) -> dict[str, str]:
+def rendered(root: Path, home: str = "") -> dict[str, str]:
     """Return every page by its name, and the slides."""
-    known = templates()
+    known = templates(home)
     menu = {name: page.TITLE for name, page in pages.PAGES.items()}
     found = {"index.html": known.get_template("index.html").render(menu=menu, all=pages.PAGES)}
     deck = known.get_template("slides.html")
@@ -178,7 +178,9 @@ def _data(name: str) -> dict:
     return {"name": name, **fixed}
 
 
-def templates() -> Environment:
+def templates(home: str = "") -> Environment:
     """Return the pages as templates; a name that is missing is an error."""
     loader = FileSystemLoader(HERE / "templates")
-    return Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+    made = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+    made.globals["home"] = home
+    return made

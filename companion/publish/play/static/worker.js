@@ -2,6 +2,12 @@
 "use strict";
 importScripts("pyodide/pyodide.js");
 
+// A web server may not know what a .wasm file is; compiled from its bytes, nobody asks.
+const content = async (answer) => (await answer).arrayBuffer();
+WebAssembly.compileStreaming = async (answer) => WebAssembly.compile(await content(answer));
+WebAssembly.instantiateStreaming = async (answer, imports) =>
+  WebAssembly.instantiate(await content(answer), imports);
+
 const LIBRARY = "/lib/python3.12/site-packages";
 const START = `
 import ctypes
