@@ -46,7 +46,7 @@ MAY = {  # a room of ldp_core or companion, and the rooms that it may import fro
     "companion.mushrooms": STUDY,
     **{room: STUDY | {"companion.mushrooms"} for room in ROOMS},  # and never each other
     "companion.publish": {"ldp_core", *(f"ldp_core.{name}" for name in CORE)}  # the pages of `make play` compute
-    | {f"companion.{name}" for name in ("claims", "files", "params", "promises", "runs")},
+    | {f"companion.{name}" for name in ("claims", "exercises", "files", "params", "promises", "runs")},
     "companion.__main__": {f"companion.{name}" for name in ("data", "publish", "runs")},
 }
 FILES = sorted(path.relative_to(ROOT) for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
