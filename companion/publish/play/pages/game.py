@@ -46,18 +46,25 @@ def worlds(d_0: float, change: float, messages: int) -> tuple[np.ndarray, np.nda
     schedules = paper_schedules(learning.LAM_0, learning.NU, d_0, learning.SLOPE, VARSIGMA)
     algorithm = Algorithm1(network.paper(WEIGHT), schedules)
     seen = learning.houses(messages)[:, :, :1]  # east and west alone
-    start, heard, oracle = np.zeros((1, len(seen), 1)), Transcript(), learning.towards(seen)
-    run(algorithm, oracle, start, messages, seed=learning.SEED, observe=heard)
-    arrived = trajectory.received(algorithm, heard, AGENT)
-    other = seen[AGENT : AGENT + 1].copy()
-    other[:, 0] += change
-    paths = []
-    for data in (seen[AGENT : AGENT + 1], other):
-        states = trajectory.replay(
-            algorithm, AGENT, arrived, learning.towards(data), np.zeros((1, 1))
-        )
-        paths.append(np.array([[theta[0, 0], psi[0, 0]] for _, theta, psi in states]))
-    return paths[0], paths[1], schedules.step(np.arange(messages))[:, AGENT, None]
+    other = seen.copy()
+    other[AGENT, 0] += change
+    arrived = trajectory.received(algorithm, _transcript(algorithm, seen), AGENT)
+    blue, orange = (_states(algorithm, arrived, data) for data in (seen, other))
+    return blue, orange, schedules.step(np.arange(messages))[:, AGENT, None]
+
+
+def _transcript(algorithm: Algorithm1, seen: np.ndarray) -> Transcript:
+    """Return what everybody sends in one run, from which the agent's own part is drawn anew."""
+    start, heard = np.zeros((1, len(seen), 1)), Transcript()
+    oracle = learning.towards(seen)
+    run(algorithm, oracle, start, seen.shape[1], seed=learning.SEED, observe=heard)
+    return heard
+
+
+def _states(algorithm: Algorithm1, arrived: trajectory.Received, data: np.ndarray) -> np.ndarray:
+    oracle = learning.towards(data[AGENT : AGENT + 1])
+    states = trajectory.replay(algorithm, AGENT, arrived, oracle, np.zeros((1, 1)))
+    return np.array([[theta[0, 0], psi[0, 0]] for _, theta, psi in states])
 
 
 def dealt(blue, orange, step, delta: float, seed: int, rounds: int) -> dict:
