@@ -18,12 +18,12 @@ SIGNS = {"holds": "✓", "holds if": "◐", "does not hold": "✗", "cannot be c
 CLASSES = {"holds": "yes", "holds if": "if", "does not hold": "no", "cannot be checked": "open"}
 GREEK = ("theta", "psi", "delta", "nu", "varsigma", "epsilon", "tau")
 NAMES = {"thetabar": r"\bar{\theta}", "psibar": r"\bar{\psi}", "lam": r"\lambda", "grad": r"\nabla"}
-NAMES |= {
-    name: f"\\{name}" for name in GREEK
-}  # the paper's words in ASCII, as docs/notation.md has
+NAMES |= {name: f"\\{name}" for name in GREEK}  # as docs/notation.md writes the paper's words
 LETTER = rf"(?:{'|'.join(sorted(NAMES, key=len, reverse=True))})(?![A-Za-z])"
-SCRIPT = r"[_^](?:-?\([^)]*\)|-?\d+(?:\.\d+)?|\w(?![A-Za-z])|\*)"
-SYMBOL = re.compile(rf"(?<![\w\\])(?:{LETTER}(?:{SCRIPT})*|(?:[A-Za-z]|\d+)(?:{SCRIPT})+|F\*)")
+SCRIPT = r"[_^](?:\{[^}]*\}|-?\([^)]*\)|-?\d+(?:\.\d+)?|\w(?![A-Za-z])|\*)"
+INDEXED = r"(?:lim|max|[A-Za-z]|\d+)"  # is a formula with an index or a power only
+SYMBOL = re.compile(rf"(?<![\w\\])(?:{LETTER}(?:{SCRIPT})*|{INDEXED}(?:{SCRIPT})+|F\*)")
+COMMANDS = {"lim": r"\lim", "max": r"\max", "infinity": r"\infty", "->": r"\to", " in ": r"\in"}
 PLAIN = {"<=": "≤", ">=": "≥", "->": "→", "||": "‖"}
 BAR = re.compile(r'<mo(?: fence="false")?(?: stretchy="false")?>(&#x(?:0007C|02016|0002F);)</mo>')
 ALPHABETS = {"script": "SCRIPT", "double-struck": "DOUBLE-STRUCK", "bold": "BOLD"}
@@ -79,9 +79,18 @@ def _part(text: str) -> str:
 
 
 def _latex(symbol: str) -> str:
-    """Return a symbol such as theta_t^i, d_0 or t^-(1 + nu) as LaTeX."""
-    scripted = re.sub(SCRIPT, lambda script: f"{script[0][0]}{{{script[0][1:]}}}", symbol)
-    return re.sub(LETTER, lambda name: NAMES[name[0]] + " ", scripted.replace("F*", "F^{*}"))
+    """Return a symbol such as theta_t^i, d_0, t^-(1 + nu) or lim_{t->infinity} as LaTeX."""
+    scripted = re.sub(SCRIPT, _script, symbol)
+    letters = re.sub(LETTER, lambda name: NAMES[name[0]] + " ", scripted.replace("F*", "F^{*}"))
+    for plain_word, command in COMMANDS.items():
+        letters = letters.replace(plain_word, f"{command} ")
+    return letters
+
+
+def _script(found: re.Match) -> str:
+    """Return an index or a power as LaTeX, in braces once."""
+    content = found[0][1:]
+    return f"{found[0][0]}{content if content[0] == '{' else f'{{{content}}}'}"
 
 
 def _typeset(text: str) -> str:
