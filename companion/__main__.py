@@ -121,6 +121,7 @@ def _figures(options: argparse.Namespace) -> int:
     except batch.BatchError as error:
         print(f"figures: {error}", file=sys.stderr)
         return 2
+    print("writing the report, and comparing", flush=True)
     return _report(options) or _compare(options.output) or ended
 
 
