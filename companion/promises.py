@@ -68,11 +68,15 @@ class Promise:
         return [(rule, name) for kept, rule, name in rules if not kept]
 
     @property
+    def at_most(self) -> str:
+        """Return delta in four decimals, never smaller than it is."""
+        return f"{math.ceil(1e4 * self.delta - 1e-9) / 1e4:g}"
+
+    @property
     def sentence(self) -> str:
         """Return what is promised, with the unit of privacy in the same sentence."""
         until = "is ever sent" if self.horizon == FOR_EVER else f"is sent in {self.horizon} rounds"
-        delta = math.ceil(1e4 * self.delta - 1e-9) / 1e4  # never shown smaller than it is
-        return f"{self.unit} changes all that {until} by at most {delta:g} in total variation"
+        return f"{self.unit} changes all that {until} by at most {self.at_most} in total variation"
 
 
 def record(output: str | Path, entry: Promise) -> None:

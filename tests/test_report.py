@@ -476,7 +476,7 @@ def test_promises_are_shown_with_their_unit_where_there_are_any(house):
     promises.record(folder, replace(MADE, name="later", horizon=300, delta=0.25))
     found = gather.gather(folder, house)
     table = markdown.promises(found).splitlines()
-    assert table[2] == "| MNIST: one image of one agent | 0.1 | for ever | 95.9% | 98.1% |"
+    assert table[2] == "| digits, 0.1 | one image of one agent | 0.1 | for ever | 95.9% | 98.1% |"
     assert table[-1].startswith("1 more promises are in the [report]")
     shown = page.render(found)
     assert "One image of one agent changes all that is ever sent by at most 0.1" in shown
@@ -484,7 +484,16 @@ def test_promises_are_shown_with_their_unit_where_there_are_any(house):
     assert "softmax \\| public features" in markdown.render(found)
     opening, rest = answer.added(found)
     assert opening == "A promise that holds" and "one image of one agent" in rest
-    assert "95.9% on MNIST" in rest and "0.25" not in rest
+    assert "95.9% on digits" in rest and "0.25" not in rest
+
+
+def test_the_promise_of_a_sentence_is_the_nearest_to_a_tenth_or_the_strictest():
+    def chosen(*deltas):
+        made = [replace(MADE, name=f"{delta}", delta=delta) for delta in deltas]
+        return [one.delta for one in answer.promised(made)]
+
+    assert chosen(0.25, 0.05, 0.1) == [0.1] and chosen(0.5, 0.25) == [0.25] and chosen() == []
+    assert answer.promised([replace(MADE, horizon=300)]) == []
 
 
 def test_the_cost_of_the_results_is_said_where_it_is_known(house):

@@ -97,7 +97,7 @@ def added(found: Found) -> tuple[str, str]:
     total = sum(found.counts(ours=True).values())
     more = f"and sharper bounds, stronger attackers, verdicts on {total} statements of our own."
     if kept := promised(found.promises):
-        texts = [f"{_percent(one.accuracy[0])} on {one.data.partition(' (')[0]}" for one in kept]
+        texts = [f"{_percent(one.accuracy[0])} on {one.name.partition(',')[0]}" for one in kept]
         limit = max(one.delta for one in kept)
         return "A promise that holds", (
             f"agents that round so that $\\delta \\le {limit:.2g}$ is proven, {kept[0].unit} being "
@@ -114,12 +114,14 @@ def added(found: Found) -> tuple[str, str]:
 
 
 def promised(promises: Sequence[Promise]) -> list[Promise]:
-    """Return, of each data set, the promise for ever that comes nearest to TARGET from below."""
-    best: dict[str, Promise] = {}
-    for one in sorted(promises, key=lambda one: (one.delta, one.accuracy)):
-        if one.horizon == FOR_EVER and one.delta <= TARGET:
-            best[one.data] = one
-    return list(best.values())
+    """Return, of each data set, the promise for ever that comes nearest to TARGET from below.
+
+    Where none does, the strictest that there is.
+    """
+    ever = [one for one in promises if one.horizon == FOR_EVER]
+    strict = [one for one in ever if one.delta <= TARGET]
+    ordered = sorted(strict or ever, key=lambda one: (one.delta, one.accuracy), reverse=not strict)
+    return list({one.data: one for one in ordered}.values())
 
 
 def _percent(share: float) -> str:

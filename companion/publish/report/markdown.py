@@ -101,7 +101,7 @@ def promises(found: Found) -> str:
     """Return the promises as a small table, with the unit of privacy; nothing without any."""
     if not found.promises:
         return ""
-    titles = ("what it is about", "$\\delta$", "until", "accuracy", "best unprotected")
+    titles = ("promise", "about", "$\\delta$", "until", "accuracy", "best unprotected")
     lines = [f"| {' | '.join(row)} |" for row in (titles, ["---"] * len(titles))]
     chosen = promised(found.promises) or found.promises[:3]
     rest = len(found.promises) - len(chosen)
@@ -114,9 +114,7 @@ def promises(found: Found) -> str:
 def _promise(one: Promise) -> str:
     shares = (f"{100 * share:.1f}%" for share in (one.accuracy[0], one.best_unprotected))
     until = one.horizon if one.horizon == FOR_EVER else f"round {one.horizon}"
-    return (
-        f"| {' | '.join((cell(f'{one.data}: {one.unit}'), f'{one.delta:.2g}', until, *shares))} |"
-    )
+    return f"| {' | '.join((cell(one.name), cell(one.unit), f'{one.delta:.2g}', until, *shares))} |"
 
 
 def quoted(claim: Claim) -> str:
