@@ -98,9 +98,9 @@ def added(found: Found) -> tuple[str, str]:
     more = f"and sharper bounds, stronger attackers, verdicts on {total} statements of our own."
     if kept := promised(found.promises):
         texts = [f"{_percent(one.accuracy[0])} on {one.name.partition(',')[0]}" for one in kept]
-        limit = max(one.delta for one in kept)
+        limit = max(kept, key=lambda one: one.delta).at_most
         return "A promise that holds", (
-            f"agents that round so that $\\delta \\le {limit:.2g}$ is proven, {kept[0].unit} being "
+            f"agents that round so that $\\delta \\le {limit}$ is proven, {kept[0].unit} being "
             f"changed, still reach {' and '.join(texts)}; {more}"
         )
     opening = {"holds": "A promise that holds", "holds if": "A promise that holds if {}"}

@@ -114,7 +114,8 @@ def promises(found: Found) -> str:
 def _promise(one: Promise) -> str:
     shares = (f"{100 * share:.1f}%" for share in (one.accuracy[0], one.best_unprotected))
     until = one.horizon if one.horizon == FOR_EVER else f"round {one.horizon}"
-    return f"| {' | '.join((cell(one.name), cell(one.unit), f'{one.delta:.2g}', until, *shares))} |"
+    cells = (cell(one.name), cell(one.unit), one.at_most, until, *shares)
+    return f"| {' | '.join(cells)} |"
 
 
 def quoted(claim: Claim) -> str:
