@@ -9,6 +9,7 @@ from companion.budget import tables
 from companion.budget.bounds import CERTIFICATE, EARLY, LATE, LATEST
 from companion.budget.params import Params
 from companion.budget.promise import RISK, planned
+from companion.budget.shards import FLOAT_BITS
 from companion.claims import Claim, Numbers, Table, judge, show, threshold  # noqa: F401 (show)
 from companion.data.mushrooms import Mushrooms
 from companion.intervals import NORMAL
@@ -97,7 +98,7 @@ def _communication(bits: Table) -> Claim:
     numbers = {
         "mean": means.mean(),
         "end": means["fixed"].iloc[-1],
-        "float_bits": tables.FLOAT_BITS,
+        "float_bits": FLOAT_BITS,
     }
     return judge("communication", {"bits": bits["fixed"].max()}, smallest=smallest, **numbers)
 

@@ -15,7 +15,7 @@ from companion.budget import tables
 from companion.budget.cases import CONFIDENCE
 from companion.budget.params import Params
 from companion.budget.promise_figures import promise, vow  # noqa: F401 (the closing section's)
-from companion.budget.tables import FLOAT_BITS
+from companion.budget.shards import FLOAT_BITS
 from companion.data.mushrooms import Mushrooms
 from companion.house import COLOURS, explore, save, source, style  # noqa: F401 (for cells)
 from ldp_core import quantizer

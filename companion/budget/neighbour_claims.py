@@ -23,9 +23,9 @@ from companion.budget.neighbours import (
     terms_of,
 )
 from companion.budget.params import Params
+from companion.budget.tables import ends
 from companion.claims import Claim, Table, judge
 from companion.data import mushrooms
-from companion.intervals import student
 from companion.problems import centred
 from ldp_core import neighbours
 from ldp_core.accountant import promise
@@ -76,7 +76,7 @@ def frontier(params: Params, table: mushrooms.Mushrooms, best: Table, accuracies
         key = (one.measure, one.mechanism, one.target)
         clear = wide[one.measure, "clear", 0.0]
         record = {"name": MECHANISMS[one.mechanism], **dict(zip(keys, key, strict=True))}
-        record |= _ends("accuracy", wide[key]) | _ends("lost", clear - wide[key])
+        record |= ends("accuracy", wide[key]) | ends("lost", clear - wide[key])
         record |= {"bits": bits[key], "lam_0": one.lam_0, "nu": one.nu, "third": one.third}
         found.append(record | deltas(params, table.sizes, one) | {"runs": len(wide)})
     return pd.DataFrame(found)
@@ -86,15 +86,9 @@ def references(params: Params, accuracies: Table) -> Table:
     """Return accuracy of what hides nothing and of what sends nothing, with 95 % intervals."""
     last = accuracies[(accuracies["t"] == params.neighbour_iterations)]
     parts = last[last["mechanism"].isin(REFERENCES)].groupby(["measure", "mechanism"])["accuracy"]
-    rows = [{"measure": m, "mechanism": k, **_ends("accuracy", own)} for (m, k), own in parts]
+    rows = [{"measure": m, "mechanism": k, **ends("accuracy", own)} for (m, k), own in parts]
     found = pd.DataFrame(rows).assign(name=lambda part: part["mechanism"].map(REFERENCES))
     return found[(found["mechanism"] != "alone") | (found["measure"] == "own")]
-
-
-def _ends(name: str, values: pd.Series) -> dict[str, float]:
-    half = student(values.std(), len(values))
-    mean = float(values.mean())
-    return {name: mean, f"{name}_low": mean - half, f"{name}_high": mean + half}
 
 
 def deltas(params: Params, sizes: tuple[int, ...], one) -> dict[str, float]:

@@ -23,6 +23,7 @@ import pandas as pd
 
 from companion import runs
 from companion.budget.params import BLOCK, Params
+from companion.budget.shards import FLOAT_BITS, HEADER_BITS
 from companion.data import mushrooms, streams
 from companion.mushrooms import problem
 from companion.problems import centred
@@ -46,7 +47,6 @@ REFERENCES = {
 }  # Algorithm 1; each agent for itself
 MEASURES = ("own", "listener")  # whose model is judged (`learnt`)
 ONE_VALUE = ("laplace", "ternary")  # send theta alone, all others theta and psi
-FLOAT_BITS, HEADER_BITS = 32, 64  # an unquantised coordinate; smallest and largest level
 HELD_OUT, TUNING_RUNS = 1500, 1  # rows and runs by which a candidate is chosen
 TUNING = 1_000_000  # runs from this number on are used for tuning alone
 OWN = {"seed", "topology", "weight", "samples", "test", "promise_warm_up", "promise_clip"}

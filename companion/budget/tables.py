@@ -15,6 +15,7 @@ from companion import runs
 from companion.budget import promise, shards
 from companion.budget.bounds import EARLY
 from companion.budget.params import Params
+from companion.budget.shards import HEADER_BITS
 from companion.data import mushrooms
 from companion.intervals import NORMAL, student
 from ldp_core import quantizer
@@ -23,7 +24,6 @@ from ldp_core.accountant.promise import certify
 
 ARRIVAL_NAMES = {"uniform": "random time", "first": "first data point"}
 ROW_NAMES = {"none": "unnormalised", "l2": "L2-normalised", "l1": "L1-normalised"}
-FLOAT_BITS, HEADER_BITS = 32, 64  # an unquantised coordinate; smallest and largest level
 SUMMED = ["d_0", "arrival", "t"]
 
 
@@ -217,14 +217,14 @@ def promises(params: Params, learned: pd.DataFrame) -> pd.DataFrame:
         own, twin = wide["promised", target], wide["twin", target]
         plain, tuned = wide["figure 2", 0.0], wide["tuned", 0.0]
         row = {"target": target, "t": params.promise_iterations, "runs": len(own)}
-        row |= _ends("accuracy", own) | _ends("lost", own - twin) | _ends("gain", own - plain)
+        row |= ends("accuracy", own) | ends("lost", own - twin) | ends("gain", own - plain)
         row |= {"accuracy_unquantised": twin.mean(), "figure_2": plain.mean()}
         row |= {"tuned": tuned.mean(), "bits": bits[target]}
         rows.append(row | _certified(promise.planned(params, target)))
     return pd.DataFrame(rows)
 
 
-def _ends(name: str, values: pd.Series) -> dict[str, float]:
+def ends(name: str, values: pd.Series) -> dict[str, float]:
     """Return the mean of some values and its 95 % interval (Student)."""
     mean, half = values.mean(), student(values.std(), len(values))
     return {name: mean, f"{name}_low": mean - half, f"{name}_high": mean + half}
