@@ -96,7 +96,7 @@ def measures(
         drawn = monte_carlo.MonteCarlo(1, DRAWS, seed, CONFIDENCE)
         drawn.add(y[None], other[None], step[None])
         lower, middle, upper = (float(bound[0]) for bound in drawn.delta()[:3])
-    paper = float(trajectory.message_delta(y, other, step))
+    paper = float(trajectory.sensitivity(y / step, other / step))
     sums = paper, float(variation.sum()), product
     return dict(zip(MEASURES, (*sums, lower, middle, upper), strict=True))
 

@@ -52,7 +52,7 @@ def summary(budgets: pd.DataFrame) -> pd.DataFrame:
     grouped = budgets.groupby(SUMMED, sort=True)["delta"]
     table = grouped.agg(mean="mean", median="median", count="count")
     table["low"], table["high"] = grouped.quantile(0.05), grouped.quantile(0.95)
-    table["vacuous"] = grouped.apply(lambda delta: float(meaning.is_vacuous(delta).mean()))
+    table["vacuous"] = grouped.apply(lambda delta: float((delta >= 1).mean()))
     per_run = budgets.groupby([*SUMMED, "run"], sort=True)["delta"].mean()
     table["standard_error"] = per_run.groupby(SUMMED).sem()
     return table.reset_index()

@@ -113,14 +113,6 @@ def delta_t(theta, other_theta, psi, other_psi, step) -> np.ndarray:
     return (sensitivity(theta, other_theta) + sensitivity(psi, other_psi)) / step
 
 
-def message_delta(y: np.ndarray, other: np.ndarray, step) -> np.ndarray:
-    """Return the paper's delta of one message, ||y - y'||_1 / d, summed over the last axis.
-
-    delta_t is that of theta_t plus that of psi_t; delta^i adds them up over time.
-    """
-    return (np.abs(y - other) / step).sum(axis=-1)
-
-
 @dataclass(frozen=True)
 class Budget:
     """What the messages of T iterations give away, for a batch of pairs of data sets.
