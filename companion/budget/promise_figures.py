@@ -34,7 +34,7 @@ def promise(
     right.plot([], [], color="grey", ls="--", lw=1, label="dashed: Gaussian of the same affinity")
     right.set(yscale="log", ylim=(1e-5, 1), xlabel="ε", ylabel="δ(ε), for all time")
     right.set_title("The same promises, for every ε")
-    right.legend(fontsize="small", loc="upper right")
+    right.legend(fontsize="x-small", loc="lower right")
     house.caption(
         figure,
         f"{origin} Unit of privacy: one data point of {params.samples} mushrooms of one agent. "

@@ -264,9 +264,9 @@ def units(params: Params, learned: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["target", "unit", "copies", "delta", "delta_for_ever"])
 
 
-def profiles(params: Params, largest: float = 3.0) -> pd.DataFrame:
+def profiles(params: Params, largest: float = 4.0) -> pd.DataFrame:
     """Return delta(epsilon) of each target, and that of the Gaussian curve with the same affinity."""
-    epsilon = np.linspace(0.0, largest, 61)
+    epsilon = np.linspace(0.0, largest, 81)
     tables = []
     for target in params.promise_targets:
         found = promise.planned(params, target).certificate

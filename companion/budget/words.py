@@ -114,14 +114,13 @@ def promise(promises: pd.DataFrame, params: Params) -> Markdown:
 
 def _promise(row, params: Params) -> str:
     return (
-        f"Whatever anybody does with all that is ever sent, **one data point of {params.samples} "
-        f"mushrooms of one agent changes its law by at most $\\delta = {row.certified:.3f}$** (the "
-        f"program, in its first {params.horizon:,} iterations, by {row.program:.3f}; "
-        f"$\\mu \\approx {row.mu:.2f}$); what is sent after {row.t} iterations has "
-        f"**{row.accuracy:.1%}** accuracy [{row.accuracy_low:.1%}, {row.accuracy_high:.1%}] in "
-        f"{row.runs} runs. Its unquantised twin has {row.accuracy_unquantised:.1%}, Fig. 2's "
-        f"unprotected learner {row.figure_2:.1%}, a tuned one {row.tuned:.1%}. A coordinate takes "
-        f"{row.bits:.1f} bits."
+        f"$\\delta \\le$ **{row.certified:.3f}** for one data point of {params.samples} mushrooms of "
+        f"one agent, whatever anybody does with all that is ever sent: **{row.accuracy:.1%}** "
+        f"[{row.accuracy_low:.1%}, {row.accuracy_high:.1%}] after {row.t} iterations, {row.runs} "
+        f"runs. Its twin has {row.accuracy_unquantised:.1%}, Fig. 2's unprotected learner "
+        f"{row.figure_2:.1%}, a tuned one {row.tuned:.1%}. The float64 program keeps "
+        f"{row.program:.3f} for {params.horizon:,} iterations; $\\mu \\approx {row.mu:.2f}$; "
+        f"{row.bits:.1f} bits a coordinate."
     )
 
 
