@@ -172,8 +172,9 @@ def _stronger(own: Table) -> Claim:
 
 
 def _tradeoff(own: Table) -> Claim:
-    papers = own["mechanism"] == "paper"
-    return judge("no-tradeoff", own[papers], others=own[~papers])
+    papers, smallest = own["mechanism"] == "paper", own["target"].min()
+    others = own[~papers & (own["target"] == smallest)]
+    return judge("no-tradeoff", own[papers], others=others, smallest=smallest)
 
 
 def _overhead(own: Table) -> Claim:

@@ -1,4 +1,4 @@
-"""Notebook 2: accuracy against delta for Algorithm 1 and its neighbours."""
+"""Notebook 2: accuracy against delta for Algorithm 1 and its neighbours, shown as error."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ STYLES = {  # colour and marker: Okabe and Ito's palette
     "laplace": ("#E69F00", "v"),
     "ternary": ("#56B4E9", "P"),
 }
+TICKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 DASHES = {"clear": "--", "alone": ":"}
 
 
 def frontier(bench: Bench | None, origin: str) -> Figure | None:
-    """Return one panel a measure: accuracy with its 95 % interval against the certified delta."""
+    """Return one panel a measure: error with its 95 % interval against the certified delta."""
     if bench is None:
         return None
-    figure = Figure(figsize=(11.0, 4.8))
+    figure = Figure(figsize=(12.5, 4.8))
     panels = figure.subplots(1, len(TITLES), sharey=True)
     for axes, (measure, title) in zip(panels, TITLES.items(), strict=True):
         _panel(axes, bench.found[bench.found["measure"] == measure])
@@ -36,10 +37,10 @@ def frontier(bench: Bench | None, origin: str) -> Figure | None:
         axes.set_xlim(0.8 * targets[0], 1.25 * targets[-1])
         axes.xaxis.set_major_formatter(mpl.ticker.FormatStrFormatter("%g"))
         axes.minorticks_off()
-    lowest = max(0.0, bench.found["accuracy"].min() - 0.05)
-    panels[0].set(ylabel="accuracy on test mushrooms", ylim=(lowest, 1.02))
+    panels[0].set(ylabel="error on test mushrooms", yscale="log", yticks=TICKS)
     panels[0].yaxis.set_major_formatter(mpl.ticker.PercentFormatter(1.0, decimals=0))
-    panels[0].legend(fontsize="x-small", loc="best")
+    handles = panels[0].get_legend_handles_labels()
+    panels[1].legend(*handles, fontsize="x-small", loc="upper left", bbox_to_anchor=(1.0, 1.0))
     effort = f"{len(candidates(bench.params, 'spline'))} candidates each, tuned on held-out training rows"
     runs = f"{bench.params.neighbour_runs} runs of {bench.params.neighbour_iterations} iterations"
     house.caption(figure, f"{origin} {runs}; {effort}; bars: 95 % of the mean.")
@@ -50,13 +51,14 @@ def _panel(axes, found: pd.DataFrame) -> None:
     for name in MECHANISMS:
         own = found[found["mechanism"] == name].sort_values("target")
         colour, marker = STYLES[name]
-        around = [own["accuracy"] - own["accuracy_low"], own["accuracy_high"] - own["accuracy"]]
+        around = [own["accuracy_high"] - own["accuracy"], own["accuracy"] - own["accuracy_low"]]
         label = f"{MECHANISMS[name]} ({own['bits'].mean():.0f} bits)"
         options = {"color": colour, "marker": marker, "capsize": 3, "label": label}
-        axes.errorbar(own["certified"], own["accuracy"], yerr=around, **options)
+        axes.errorbar(own["certified"], 1.0 - own["accuracy"], yerr=around, **options)
 
 
 def _lines(axes, references: pd.DataFrame) -> None:
     for one in references.itertuples():
         label = REFERENCES[one.mechanism]
-        axes.axhline(one.accuracy, color="#555555", ls=DASHES[one.mechanism], lw=1, label=label)
+        line = {"color": "#555555", "ls": DASHES[one.mechanism], "lw": 1, "label": label}
+        axes.axhline(1.0 - one.accuracy, **line)
