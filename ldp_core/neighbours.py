@@ -230,7 +230,7 @@ def _tail(found: Shifts, d_0: np.ndarray) -> np.ndarray:
     later, end = found.later / d_0 * UP, len(found.followed) + 1.0 + found.number.sum()
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         rest = [later[-1] ** k * (1.0 + end / (k * found.fall - 1.0)) for k in (1, 2)]
-    whole = np.array([found.number @ later**k for k in (1, 2)])
+        whole = np.nan_to_num([found.number @ later**k for k in (1, 2)], nan=np.inf, posinf=np.inf)
     whole += np.where(np.outer((1, 2), found.fall) > 1, rest, np.inf)
     return np.array([*whole, np.where(found.fall > 0, later.max(axis=0), np.inf)]) * UP
 

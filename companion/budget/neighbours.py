@@ -48,6 +48,7 @@ REFERENCES = {
 MEASURES = ("own", "listener")  # whose model is judged (`learnt`)
 ONE_VALUE = ("laplace", "ternary")  # send theta alone, all others theta and psi
 HELD_OUT, TUNING_RUNS = 1500, 1  # rows and runs by which a candidate is chosen
+TERNARY_BITS = 2.0  # of a fixed length, for three levels
 TUNING = 1_000_000  # runs from this number on are used for tuning alone
 OWN = {"seed", "topology", "weight", "samples", "test", "promise_warm_up", "promise_clip"}
 OWN |= {
@@ -171,7 +172,9 @@ def _bits(messages: optimizer.Messages) -> float:
     sent = [values for values in (messages.theta, messages.psi) if values is not None]
     if messages.step is None:
         return float(FLOAT_BITS * len(sent))
-    header = HEADER_BITS / messages.theta.shape[-1] if len(sent) == 2 else 0.0
+    if len(sent) == 1:
+        return TERNARY_BITS
+    header = HEADER_BITS / messages.theta.shape[-1]
     return float(sum(quantizer.bits_fixed_length(levels).mean() + header for levels in sent))
 
 
