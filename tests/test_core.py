@@ -17,12 +17,7 @@ import ldp_core
 
 ROOT = Path(__file__).parents[1]
 TOUR = ROOT / "tests" / "reference" / "tour.py"
-OLD = ("dithered", "drift", "drift_kernel", "plan", "shifts", "triangular")  # to be removed
-MODULES = [
-    name
-    for _, name, _ in pkgutil.walk_packages(ldp_core.__path__, "ldp_core.")
-    if name.rpartition(".")[2] not in OLD
-]
+MODULES = [name for _, name, _ in pkgutil.walk_packages(ldp_core.__path__, "ldp_core.")]
 MOST_LINES = 400
 
 

@@ -9,7 +9,7 @@ from companion.publish import environment
 
 ROOT = Path(environment.ROOT)
 PACKAGES = ("ldp_core", "companion")
-CORE = {"checks", "network", "quantizer", "randomness", "optimizer", "triangular", "engine", "accountant", "audit", "clipping"}
+CORE = {"checks", "network", "quantizer", "randomness", "optimizer", "engine", "accountant", "audit", "clipping"}
 CORE |= {"distinguishers", "fast", "neighbours", "schedules", "search", "uncompiled"}
 ROOMS = tuple(f"companion.{name}" for name in ("convergence", "budget", "mnist", "eeg"))
 SHARED = ("attacks", "claims", "data", "files", "house", "intervals", "params", "problems", "promises", "runs")
@@ -20,7 +20,6 @@ MAY = {  # a room of ldp_core or companion, and the rooms that it may import fro
     "ldp_core.network": {"ldp_core.checks"},
     "ldp_core.quantizer": {"ldp_core.checks"},
     "ldp_core.randomness": {"ldp_core.checks"},
-    "ldp_core.triangular": {"ldp_core.checks", "ldp_core.quantizer"},
     "ldp_core.schedules": {"ldp_core.checks"},
     "ldp_core.optimizer": {f"ldp_core.{name}" for name in ("checks", "network", "quantizer", "randomness", "schedules")},
     "ldp_core.uncompiled": set(),  # stands for numba where there is none

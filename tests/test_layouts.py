@@ -21,12 +21,10 @@ import companion
 import ldp_core
 from companion.problems import logistic, onehot
 from ldp_core import checks, engine, network, optimizer
-from ldp_core.accountant import drift_kernel
 from ldp_core.checks import Axis, layout
 
 ROOT = Path(__file__).parents[1]
 COMPILERS = {"njit", "jit", "vectorize", "guvectorize", "cfunc", "stencil", "generated_jit", "jitclass"}
-COMPILED_LATER = {"ldp_core.accountant.drift_kernel": drift_kernel.follow}  # only where numba is installed
 PRIMES = (2, 3, 5, 7, 11, 13, 17, 19)
 
 
@@ -48,13 +46,12 @@ def tree(name: str) -> ast.Module:
 
 def guarded_functions() -> dict:
     """Return the compiled functions that have a layout, by module and name."""
-    found = {
+    return {
         f"{name}.{key}": value
         for name, module in modules().items()
         for key, value in vars(module).items()
         if inspect.isfunction(value) and hasattr(value, "layout") and value.__module__ == name
     }
-    return found | {f"{name}.follow": make() for name, make in COMPILED_LATER.items()}
 
 
 def unguarded() -> set[tuple[str, str]]:
@@ -71,7 +68,7 @@ GUARDED = guarded_functions()
 
 
 def test_the_compiled_functions_are_found():
-    assert len(GUARDED) >= 15 and len(unguarded()) >= 12
+    assert len(GUARDED) >= 7 and len(unguarded()) >= 7
     assert all(isinstance(function.__wrapped__, CPUDispatcher) for function in GUARDED.values())
 
 
@@ -93,7 +90,7 @@ def test_what_has_no_layout_is_called_by_compiled_functions_alone(name):
 
 @pytest.mark.parametrize("name", modules())
 def test_nothing_is_compiled_where_it_is_not_seen(name):
-    """A compiler is named in a decorator, or at the top of a module; anything else is listed in COMPILED_LATER."""
+    """A compiler is named in a decorator, or at the top of a module."""
     inside = {
         part.attr
         for node in ast.walk(tree(name))
@@ -102,7 +99,7 @@ def test_nothing_is_compiled_where_it_is_not_seen(name):
         for part in ast.walk(statement)
         if isinstance(part, ast.Attribute)
     }
-    assert not inside & COMPILERS or name in COMPILED_LATER
+    assert not inside & COMPILERS
     imported = {
         alias.name for node in ast.walk(tree(name)) if isinstance(node, ast.Import | ast.ImportFrom) for alias in node.names
     }

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ldp_core import quantizer, triangular
+from ldp_core import quantizer
 from ldp_core.randomness import Purpose, generator
 from tests.reference import algorithm1
 
@@ -25,7 +25,10 @@ dithers = st.one_of(st.none(), st.integers(0, 63).map(lambda k: k / 64))
 
 def truncated_powers(x: Fraction, degree: int) -> Fraction:
     """Return the B-spline by its other formula: 1/p! sum_j (-1)^j binom(p+1, j) (x - j)_+^p."""
-    terms = ((-1) ** j * math.comb(degree + 1, j) * max(Fraction(0), x - j) ** degree for j in range(degree + 2))
+    terms = (
+        (-1) ** j * math.comb(degree + 1, j) * max(Fraction(0), x - j) ** degree
+        for j in range(degree + 2)
+    )
     return sum(terms, Fraction(0)) / math.factorial(degree)
 
 
@@ -35,7 +38,9 @@ def test_the_examples_of_the_module():
 
 @settings(max_examples=400, deadline=None)
 @given(fractions, dithers, st.sampled_from(DEGREES))
-def test_the_law_is_the_spline_in_rational_arithmetic_unbiased_and_of_the_stated_variance(y, dither, degree):
+def test_the_law_is_the_spline_in_rational_arithmetic_unbiased_and_of_the_stated_variance(
+    y, dither, degree
+):
     found = quantizer.law(float(y), 1.0, dither, degree)
     x = Fraction(float(y)) - Fraction(dither or 0)
     levels = [int(found.lowest) + k for k in range(degree + 1)]
@@ -58,7 +63,10 @@ def test_one_coin_decides_by_the_cumulated_weights(y, step, coin, dither, degree
     found = quantizer.law(y, step, dither, degree)
     level = int(quantizer.quantise(y, step, coin, dither, degree))
     above = math.fsum(found.probabilities[max(0, level - int(found.lowest) + 1) :].tolist())
-    assert above <= coin + 1e-15 and coin < above + quantizer.probability(level, y, step, dither, degree) + 1e-15
+    assert (
+        above <= coin + 1e-15
+        and coin < above + quantizer.probability(level, y, step, dither, degree) + 1e-15
+    )
 
 
 @settings(max_examples=300, deadline=None)
@@ -107,7 +115,10 @@ def test_simulated_mean_and_variance(degree, dithered):
     draws = 1_000_000
     coins = generator(11, Purpose.COINS, run=degree).random(draws)
     dither = generator(12, Purpose.DITHER, run=degree).random(draws) if dithered else None
-    error = quantizer.value(quantizer.quantise(-5.123, 0.7, coins, dither, degree), 0.7, dither) / 0.7 + 5.123 / 0.7
+    error = (
+        quantizer.value(quantizer.quantise(-5.123, 0.7, coins, dither, degree), 0.7, dither) / 0.7
+        + 5.123 / 0.7
+    )
     slack = math.sqrt(math.log(2 / 1e-7) / (2 * draws)) * (degree + 1)
     assert np.abs(error).max() < (degree + 1) / 2
     assert abs(error.mean()) < slack
@@ -133,7 +144,9 @@ def test_the_dithered_error_has_the_density_of_a_sum_of_uniforms(degree):
 def test_information_in_closed_form():
     assert quantizer.information(1) == math.inf
     assert quantizer.information(2) == pytest.approx(6.0, rel=2e-6)
-    assert quantizer.information(2, True) == pytest.approx(2 * math.sqrt(3) * math.log(2 + math.sqrt(3)), rel=2e-9)
+    assert quantizer.information(2, True) == pytest.approx(
+        2 * math.sqrt(3) * math.log(2 + math.sqrt(3)), rel=2e-9
+    )
     assert quantizer.information(3, True) == pytest.approx(3.115725698, rel=2e-9)
     assert quantizer.information(4) == pytest.approx(140 / 57, rel=2e-6)
 
@@ -154,7 +167,10 @@ def test_information_is_never_below_the_truth(degree):
     """
     cells = 400
     values = [_information(Fraction(2 * k + 1, 2 * cells), degree) for k in range(cells)]
-    bend = max(abs(a - 2 * b + c) for a, b, c in zip(values, values[1:], values[2:], strict=False)) * cells**2
+    bend = (
+        max(abs(a - 2 * b + c) for a, b, c in zip(values, values[1:], values[2:], strict=False))
+        * cells**2
+    )
     missed = float(bend) * 2.0**-26 / 8  # by the grid that `information` takes
     assert missed < 0.5e-6 * quantizer.information(degree)
     assert float(max(values)) <= quantizer.information(degree) <= float(max(values)) * 1.01
@@ -190,9 +206,16 @@ def test_with_a_dither_the_mean_information_counts(degree):
 
 def test_the_triangle_costs_at_most_its_one_line():
     """Degree 1 with a dither: 1 - affinity <= eps^2 / 8 (3 + log(16 / eps^2)) for every eps."""
-    eps = np.geomspace(1e-8, 2.0, 4000)
-    lost = triangular.affinity_complement(eps)
+    eps = np.geomspace(1e-3, 2.0, 400)
+    c, e = 1 - eps / 2, eps / 2  # the integral of the root of two triangles, eps apart
+    near = np.minimum(e / np.maximum(c, 1e-9), 1.0)
+    closed = np.sqrt(np.maximum(1 - eps, 0)) + c**2 * np.arcsin(near) - e**2 * np.arccosh(1 / near)
+    lost = 1 - np.where(eps <= 1, closed, np.pi / 2 * c**2)
     assert (lost <= eps**2 / 8 * (3 + np.log(16 / eps**2))).all()
+    for k in (50, 200, 350):
+        dither = (np.arange(4000) + 0.5) / 4000
+        seen = 1 - quantizer.affinity(0.2, 0.2 + eps[k], 1.0, dither).mean()
+        assert seen == pytest.approx(lost[k], rel=1e-2)
 
 
 @pytest.mark.parametrize("degree", [0, 9, 1.5, True, "3", None])

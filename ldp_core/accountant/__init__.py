@@ -9,54 +9,21 @@ own algorithm, `promise` and `promise_plan` a much smaller one for an algorithm 
 little, `trajectory`, `exact`, `worst` what one run gave away, `meaning` what a delta says.
 """
 
-from ldp_core.accountant.certificate import (
-    Certificate,
-    Course,
-    calibrate,
-    certify,
-    course,
-    with_d_0,
-)
-from ldp_core.accountant.dithered import (
-    DitheredCertificate,
-    certify_dithered,
-    ladder,
-    precision_term,
-)
+from ldp_core.accountant.certificate import calibrate, certify, course, with_d_0
 from ldp_core.accountant.meaning import accuracy, advantage, posterior, posterior_shift, trade_off
-from ldp_core.accountant.plan import Plan, calibrate_dithered, plan, smallest_warm_up
-from ldp_core.accountant.sensitivity import Sensitivity, sensitivity_bound
-from ldp_core.accountant.theorems import (
-    Theorem21,
-    Theorem22,
-    l1_lipschitz,
-    theorem_2_1,
-    theorem_2_2,
-)
+from ldp_core.accountant.sensitivity import sensitivity_bound
+from ldp_core.accountant.theorems import l1_lipschitz, theorem_2_1, theorem_2_2
 
 __all__ = [
-    "Certificate",
-    "Course",
-    "DitheredCertificate",
-    "Plan",
-    "Sensitivity",
-    "Theorem21",
-    "Theorem22",
     "accuracy",
     "advantage",
     "calibrate",
-    "calibrate_dithered",
     "certify",
-    "certify_dithered",
     "course",
     "l1_lipschitz",
-    "ladder",
-    "plan",
     "posterior",
     "posterior_shift",
-    "precision_term",
     "sensitivity_bound",
-    "smallest_warm_up",
     "theorem_2_1",
     "theorem_2_2",
     "trade_off",

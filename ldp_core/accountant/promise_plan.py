@@ -34,7 +34,7 @@ from ldp_core.accountant.promise import (
     drift,
     shifts,
 )
-from ldp_core.checks import whole
+from ldp_core.checks import candidates, instance, whole
 from ldp_core.network import Network
 from ldp_core.optimizer import Algorithm1, Oracle, Schedules, State
 
@@ -132,7 +132,8 @@ def plan(
     how far from zero the optimum lies and `pull` of the first gradient, as a share of `clip`; they
     are meant for rows of unit norm (`predicted_error`).
     """
-    wanted = targets(target, network.agents)
+    wanted = targets(target, instance("network", network, Network).agents)
+    nu, varsigma = candidates("nu", nu), candidates("varsigma", varsigma)
     training = whole("iterations", iterations, 1)
     options: dict = {"warm_up": warm_up, "samples": samples, "copies": copies, "degree": degree}
     options |= {"dithered": dithered, "cone": cone, "dim": dim}
@@ -150,7 +151,7 @@ def plan(
             error, lam_0 = _best_effort(unit, ratio, below, training, distance, pull)
             table += [(*one, decay, own) for *one, own in zip(error, lam_0, below, strict=True)]
     if not table:
-        raise ValueError(f"nu = {tuple(nu)}, varsigma = {tuple(varsigma)}: none has varsigma < nu")
+        raise ValueError(f"nu = {nu}, varsigma = {varsigma}: none has varsigma < nu")
     error, *chosen = map(float, min(table))
     terms = terms_of(*chosen)
     found = shifts(terms, promised, horizon=horizon)

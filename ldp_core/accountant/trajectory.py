@@ -31,7 +31,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ldp_core import quantizer, triangular
+from ldp_core import quantizer
 from ldp_core.accountant.exact import Bracket, Interval
 from ldp_core.accountant.monte_carlo import MonteCarlo
 from ldp_core.checks import array, reals, whole
@@ -193,9 +193,9 @@ def budget(
     starts = (np.broadcast_to(start, (batch, start.shape[1])) for start in (theta_0, psi_0))
     ours = replay(algorithm, agent, received, oracle, theta_0, psi_0)
     theirs = replay(algorithm, agent, received, modified, *starts)
-    if exact is not None and algorithm.dither is not None:
-        raise ValueError(f"exact = {exact!r} is for the quantizer without dither")
-    series, whole = _Series(iterations, batch, algorithm), None
+    if algorithm.dither is not None or algorithm.degree > 1:
+        raise ValueError("a budget is for the coins of eq. (3), without a dither and of degree 1")
+    series, whole = _Series(iterations, batch), None
     if exact is not None:
         whole = _Exact(_accountant(exact, batch, samples, seed, confidence), times, epsilons)
     for (t, theta, psi), (_, other_theta, other_psi) in zip(ours, theirs, strict=True):
@@ -217,8 +217,7 @@ def _accountant(exact: str, batch: int, samples: int, seed: int, confidence: flo
 class _Series:
     """The series of a budget, filled one iteration at a time."""
 
-    def __init__(self, iterations: int, batch: int, algorithm: Algorithm1):
-        self.dithered = algorithm.dither is not None
+    def __init__(self, iterations: int, batch: int):
         shape = (5, iterations, batch)
         self.theta, self.psi, self.step, self.variation, self.survival = np.zeros(shape)
 
@@ -227,16 +226,10 @@ class _Series:
         self.theta[t] = sensitivity(theta, other_theta)
         self.psi[t] = sensitivity(psi, other_psi)
         for y, other in ((theta, other_theta), (psi, other_psi)):
-            variation = self.coordinates(y, other, step[:, None])
+            variation = quantizer.total_variation(y, other, step[:, None])
             self.variation[t] += variation.sum(axis=-1)
             with np.errstate(divide="ignore"):  # a total variation of one leaves no survival: log 0
                 self.survival[t] += np.log1p(-variation).sum(axis=-1)
-
-    def coordinates(self, y, other, step) -> np.ndarray:
-        """Return each coordinate's total variation; with a dither, that of triangular noise."""
-        if self.dithered:
-            return triangular.total_variation(np.abs(y - other) / step)
-        return quantizer.total_variation(y, other, step)
 
     def budget(self, times, epsilons, exact: Interval | None) -> Budget:
         product = -np.expm1(_cumulative(self.survival))

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ldp_core import optimizer, triangular
+from ldp_core import optimizer
 from ldp_core.accountant import trajectory
 from ldp_core.accountant.worst import adjacent
-from tests.accountant.dense import DIM, ROWS, Dense, network_run
+from tests.accountant.dense import DIM, Dense, network_run
 from tests.reference import enumeration
 
 
@@ -33,7 +33,9 @@ def budget_of(run, agent=1, k=4, row=7, **more):
     before, after = modified(history, agent, k, row)
     received = trajectory.received(algorithm, transcript, agent)
     start = states[0].theta[:, agent], states[0].psi[:, agent]
-    return trajectory.budget(algorithm, agent, received, Dense(before), Dense(after), *start, **more)
+    return trajectory.budget(
+        algorithm, agent, received, Dense(before), Dense(after), *start, **more
+    )
 
 
 class TestReplay:
@@ -42,7 +44,9 @@ class TestReplay:
         algorithm, history, states, transcript = three_runs
         received = trajectory.received(algorithm, transcript, agent)
         oracle = Dense(history[:, agent : agent + 1])
-        own = trajectory.replay(algorithm, agent, received, oracle, states[0].theta[:, agent], states[0].psi[:, agent])
+        own = trajectory.replay(
+            algorithm, agent, received, oracle, states[0].theta[:, agent], states[0].psi[:, agent]
+        )
         for state, (t, theta, psi) in zip(states, own, strict=True):
             assert t == state.t
             np.testing.assert_allclose(theta, state.theta[:, agent], rtol=0, atol=1e-12)
@@ -52,16 +56,30 @@ class TestReplay:
         algorithm, history, states, transcript = three_runs
         received = trajectory.received(algorithm, transcript, [4, 2])
         oracle = Dense(np.concatenate([history[:, 4:5], history[:, 2:3]]))
-        theta_0, psi_0 = (np.concatenate([x[:, 4], x[:, 2]]) for x in (states[0].theta, states[0].psi))
-        *_, (t, theta, psi) = trajectory.replay(algorithm, [4] * 3 + [2] * 3, received, oracle, theta_0, psi_0)
-        np.testing.assert_allclose(theta, np.concatenate([states[t].theta[:, 4], states[t].theta[:, 2]]), atol=1e-12)
-        np.testing.assert_allclose(psi, np.concatenate([states[t].psi[:, 4], states[t].psi[:, 2]]), atol=1e-12)
+        theta_0, psi_0 = (
+            np.concatenate([x[:, 4], x[:, 2]]) for x in (states[0].theta, states[0].psi)
+        )
+        *_, (t, theta, psi) = trajectory.replay(
+            algorithm, [4] * 3 + [2] * 3, received, oracle, theta_0, psi_0
+        )
+        np.testing.assert_allclose(
+            theta, np.concatenate([states[t].theta[:, 4], states[t].theta[:, 2]]), atol=1e-12
+        )
+        np.testing.assert_allclose(
+            psi, np.concatenate([states[t].psi[:, 4], states[t].psi[:, 2]]), atol=1e-12
+        )
 
     def test_it_can_start_later(self, one_run):
         algorithm, history, states, transcript = one_run
         received = trajectory.received(algorithm, transcript, 0)
         later = trajectory.replay(
-            algorithm, 0, received, Dense(history[:, :1]), states[9].theta[:, 0], states[9].psi[:, 0], start=9
+            algorithm,
+            0,
+            received,
+            Dense(history[:, :1]),
+            states[9].theta[:, 0],
+            states[9].psi[:, 0],
+            start=9,
         )
         for state, (t, theta, _) in zip(states[9:], later, strict=True):
             assert t == state.t
@@ -76,7 +94,9 @@ class TestReplay:
             return np.zeros_like(theta)
 
         received = trajectory.received(algorithm, transcript, 0)
-        assert len(list(trajectory.replay(algorithm, 0, received, oracle, np.zeros((1, DIM))))) == 25
+        assert (
+            len(list(trajectory.replay(algorithm, 0, received, oracle, np.zeros((1, DIM))))) == 25
+        )
         assert asked == list(range(24))
 
     @pytest.mark.parametrize("agent", [-1, 5, 1.5])
@@ -94,7 +114,11 @@ class TestReplay:
         algorithm, _, _, transcript = one_run
         received = trajectory.received(algorithm, transcript, 0)
         with pytest.raises(ValueError, match=r"theta_0 has shape \(3,\)"):
-            next(trajectory.replay(algorithm, 0, received, Dense(np.zeros((1, 1, 1, 1), int)), np.zeros(3)))
+            next(
+                trajectory.replay(
+                    algorithm, 0, received, Dense(np.zeros((1, 1, 1, 1), int)), np.zeros(3)
+                )
+            )
 
 
 class TestBudgetAgainstEnumeration:
@@ -107,7 +131,12 @@ class TestBudgetAgainstEnumeration:
         R, C = algorithm.network.R, algorithm.network.C
         sides = []
         for own in modified(history, agent, k, 11):
-            oracle, theta, psi, z = Dense(own), states[0].theta[0, agent], states[0].psi[0, agent], np.eye(m)
+            oracle, theta, psi, z = (
+                Dense(own),
+                states[0].theta[0, agent],
+                states[0].psi[0, agent],
+                np.eye(m),
+            )
             sent = []
             for t in range(3):
                 sent.append(np.concatenate([theta, psi]))
@@ -116,13 +145,24 @@ class TestBudgetAgainstEnumeration:
                 gradient = oracle(theta[None, None], t)[0, 0]
                 following = (1 + C[agent, agent]) * psi + 0.5 / (t + 1) ** 0.71 * gradient
                 following = following + sum(C[agent, j] * q_psi[j] for j in range(m) if j != agent)
-                theta = (1 + R[agent, agent]) * theta + sum(R[agent, j] * q_theta[j] for j in range(m) if j != agent)
+                theta = (1 + R[agent, agent]) * theta + sum(
+                    R[agent, j] * q_theta[j] for j in range(m) if j != agent
+                )
                 theta = theta - (following - psi) / (m * z[agent, agent])
                 psi, z = following, (np.eye(m) + R) @ z
             sides.append(np.array(sent))
-        steps = np.array([algorithm.schedules.d_0[agent] / (t + 1) ** algorithm.schedules.varsigma[agent] for t in range(3)])
-        found = budget_of(run, agent, k, 11, exact="bracket", times=(0, 1, 2, 3), epsilons=(0.0, 0.4))
-        np.testing.assert_allclose(found.delta_t[:, 0], np.abs(sides[0] - sides[1]).sum(axis=1) / steps, atol=1e-12)
+        steps = np.array(
+            [
+                algorithm.schedules.d_0[agent] / (t + 1) ** algorithm.schedules.varsigma[agent]
+                for t in range(3)
+            ]
+        )
+        found = budget_of(
+            run, agent, k, 11, exact="bracket", times=(0, 1, 2, 3), epsilons=(0.0, 0.4)
+        )
+        np.testing.assert_allclose(
+            found.delta_t[:, 0], np.abs(sides[0] - sides[1]).sum(axis=1) / steps, atol=1e-12
+        )
         for n in range(4):
             y, other = (side[k + 1 : n].ravel() for side in sides)  # before, nothing differs
             laws = (
@@ -146,7 +186,9 @@ class TestBudget:
     def test_paper_sum_product_exact(self, one_run, agent):
         times = (0, 3, 8, 25)
         found = budget_of(one_run, agent, k=2, exact="bracket", times=times)
-        assert (found.paper >= found.sum - 1e-12).all() and (found.sum >= found.product - 1e-12).all()
+        assert (found.paper >= found.sum - 1e-12).all() and (
+            found.sum >= found.product - 1e-12
+        ).all()
         assert (found.product[list(times)] >= found.total_variation.upper - 1e-9).all()
         assert (np.diff(found.total_variation.upper, axis=0) >= -1e-3).all()
         np.testing.assert_allclose(found.paper[-1], found.delta_t.sum(axis=0))
@@ -155,32 +197,60 @@ class TestBudget:
         """Six intervals at confidence 1 - 1e-7: a false alarm below 1e-6."""
         options = {"times": (6, 12, 25), "epsilons": (0.0, 0.3)}
         certain = budget_of(one_run, exact="bracket", **options).exact
-        sampled = budget_of(one_run, exact="monte carlo", samples=4000, seed=2, confidence=1 - 1e-7, **options).exact
+        sampled = budget_of(
+            one_run, exact="monte carlo", samples=4000, seed=2, confidence=1 - 1e-7, **options
+        ).exact
         assert certain.lower.shape == sampled.lower.shape == (3, 2, 1)
         assert (sampled.lower <= certain.upper).all() and (certain.lower <= sampled.upper).all()
         assert (sampled.upper - sampled.lower < 0.15).all()
 
     def test_many_modifications_against_one_history(self, one_run):
         algorithm, history, states, transcript = one_run
-        own, k, rows = history[0, 2], np.array([0, 3, 3, 20]), np.array([[1, 2], [5, 9], [6, 6], [7, 8]])
+        own, k, rows = (
+            history[0, 2],
+            np.array([0, 3, 3, 20]),
+            np.array([[1, 2], [5, 9], [6, 6], [7, 8]]),
+        )
         received = trajectory.received(algorithm, transcript, 2)
         start = states[0].theta[:, 2], states[0].psi[:, 2]
         many = adjacent(own, k, rows)
         together = trajectory.budget(
-            algorithm, 2, received, Dense(own[None, None]), Dense(many), *start, modifications=4, exact="bracket"
+            algorithm,
+            2,
+            received,
+            Dense(own[None, None]),
+            Dense(many),
+            *start,
+            modifications=4,
+            exact="bracket",
         )
         for row in range(4):
             alone = trajectory.budget(
-                algorithm, 2, received, Dense(own[None, None]), Dense(many[row : row + 1]), *start, exact="bracket"
+                algorithm,
+                2,
+                received,
+                Dense(own[None, None]),
+                Dense(many[row : row + 1]),
+                *start,
+                exact="bracket",
             )
             np.testing.assert_allclose(together.paper[:, row], alone.paper[:, 0], atol=1e-12)
             np.testing.assert_allclose(together.product[:, row], alone.product[:, 0], atol=1e-12)
-            np.testing.assert_allclose(together.exact.lower[..., row], alone.exact.lower[..., 0], atol=1e-9)
+            np.testing.assert_allclose(
+                together.exact.lower[..., row], alone.exact.lower[..., 0], atol=1e-9
+            )
 
     def test_identical_data_cost_exactly_nothing(self, one_run):
         _, history, _, _ = one_run
         for exact in ("bracket", "monte carlo"):
-            found = budget_of(one_run, k=3, row=int(history[0, 1, 3, 0]), exact=exact, samples=50, epsilons=(0.0, 1.0))
+            found = budget_of(
+                one_run,
+                k=3,
+                row=int(history[0, 1, 3, 0]),
+                exact=exact,
+                samples=50,
+                epsilons=(0.0, 1.0),
+            )
             assert found.paper[-1, 0] == found.sum[-1, 0] == found.product[-1, 0] == 0
             assert (found.exact.upper == 0).all()
 
@@ -202,8 +272,14 @@ class TestBudget:
         algorithm, history, _, transcript = one_run
         received = trajectory.received(algorithm, transcript, 0)
         huge = Dense(history[:, :1], features=np.full((30, DIM), 1e4))
-        found = trajectory.budget(algorithm, 0, received, Dense(history[:, :1]), huge, np.zeros((1, DIM)), exact="bracket")
-        assert found.product[-1, 0] == 1 and found.total_variation.lower[-1, 0] == 1 and found.paper[-1, 0] > 1
+        found = trajectory.budget(
+            algorithm, 0, received, Dense(history[:, :1]), huge, np.zeros((1, DIM)), exact="bracket"
+        )
+        assert (
+            found.product[-1, 0] == 1
+            and found.total_variation.lower[-1, 0] == 1
+            and found.paper[-1, 0] > 1
+        )
 
     @pytest.mark.parametrize("times", [(), (3, 2), (5, 5), (-1,), (26,)])
     def test_times_that_make_no_sense(self, one_run, times):
@@ -211,25 +287,19 @@ class TestBudget:
             budget_of(one_run, times=times)
 
     def test_an_unknown_method(self, one_run):
-        with pytest.raises(ValueError, match="exact = 'guess' must be None, 'bracket' or 'monte carlo'"):
+        with pytest.raises(
+            ValueError, match="exact = 'guess' must be None, 'bracket' or 'monte carlo'"
+        ):
             budget_of(one_run, exact="guess")
         assert budget_of(one_run).exact is None and budget_of(one_run).total_variation is None
 
 
-def test_a_public_dither_is_accounted_as_triangular_noise():
-    """The same trajectory, with another quantizer: each coordinate's total variation is the triangular one."""
+@pytest.mark.parametrize("options", [{"dither": 1}, {"degree": 2}])
+def test_other_coins_than_those_of_eq_3_are_refused(options):
     algorithm, history, states, transcript = network_run(6)
-    dithered = optimizer.Algorithm1(algorithm.network, algorithm.schedules, dither=1)
+    other = optimizer.Algorithm1(algorithm.network, algorithm.schedules, **options)
     received = trajectory.received(algorithm, transcript, 0)
-    other = history[:, :1].copy()
-    other[:, :, 1] = (other[:, :, 1] + 1) % ROWS
     start = states[0].theta[:, 0], states[0].psi[:, 0]
-    common = (received, Dense(history[:, :1]), Dense(other), *start)
-    plain, found = (trajectory.budget(a, 0, *common) for a in (algorithm, dithered))
-    assert np.array_equal(found.paper, plain.paper)
-    ours, theirs = (trajectory.replay(dithered, 0, received, Dense(h), *start) for h in (history[:, :1], other))
-    for (t, *mine), (_, *his) in zip(ours, theirs, strict=True):
-        shift = np.abs(np.hstack(mine) - np.hstack(his)) / dithered.schedules.step(t)[0]
-        assert found.variation[t, 0] == pytest.approx(triangular.total_variation(shift).sum(), abs=1e-14)
-    with pytest.raises(ValueError, match="exact = 'bracket' is for the quantizer without dither"):
-        trajectory.budget(dithered, 0, *common, exact="bracket")
+    oracle = Dense(history[:, :1])
+    with pytest.raises(ValueError, match=r"a budget is for the coins of eq. \(3\)"):
+        trajectory.budget(other, 0, received, oracle, oracle, *start)

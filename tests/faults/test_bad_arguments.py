@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from companion.problems.constants import GradientConstants
-from ldp_core import audit, network, optimizer, quantizer, randomness, triangular
-from ldp_core.accountant import certificate, exact, meaning, monte_carlo, plan, theorems, trajectory
+from ldp_core import audit, network, optimizer, quantizer, randomness
+from ldp_core.accountant import certificate, exact, meaning, monte_carlo, promise_plan, theorems, trajectory
 from ldp_core.optimizer import DPSGD, Algorithm1, Schedules, paper_schedules
 
 PAPER, SCHEDULES = network.paper(), paper_schedules(0.5, 0.71, 2.0, 0.01, 0.6)
@@ -32,7 +32,8 @@ def audited(mechanism=lambda which, random, count: random.random((count, 2)), sa
 
 
 def planned(**options):
-    return plan(PAPER, 10, 0.5, GradientConstants(1.0, 1.0), **{"dim": 3, **options})
+    given = {"network": PAPER, "target": 0.5, "clip": 1.0, "dim": 3, "horizon": 100, **options}
+    return promise_plan.plan(iterations=10, **given)
 
 
 CASES = {
@@ -59,7 +60,7 @@ CASES = {
     "a seed for a generator": (lambda: network.random_strongly_connected(5, 0), "generator = 0 must be a numpy"),
     "z of half a step": (lambda: PAPER.z(2.5), "iterations = 2.5 must be a whole number"),
     "no network": (lambda: Algorithm1(None, SCHEDULES), "network = None must be a ldp_core.network.Network"),
-    "no schedules": (lambda: Algorithm1(PAPER, 0.5), "schedules = 0.5 must be a ldp_core.optimizer.Schedules"),
+    "no schedules": (lambda: Algorithm1(PAPER, 0.5), "schedules = 0.5 must be a ldp_core.schedules.Schedules"),
     "four agents, five schedules": (
         lambda: Algorithm1(network.ring(4), SCHEDULES),
         r"the network has 4 agents and the schedules 5: d_0 and varsigma must have one entry .*agents=4",
@@ -106,16 +107,15 @@ CASES = {
         lambda: quantizer.quantise(np.zeros(3), 1.0, np.zeros(2)),
         "coins of shape .* do not fit together",
     ),
-    "shifts of text": (lambda: triangular.total_variation("x"), "eps = 'x' must be real numbers"),
     "a run that is text": (lambda: randomness.generator(0, randomness.Purpose.DATA, "a"), "run = 'a' must be a whole number"),
     "l1 as text": (lambda: GradientConstants("1", 1), "l1 = '1' must be one real number"),
     "l2 of nothing": (lambda: GradientConstants(1.0, 1.0, l2=None), "l2 = None must be one real number"),
-    "candidates for lam_0": (lambda: planned(lam_0=0.5), "lam_0 = 0.5 must be a list of at least one number"),
+    "candidates for varsigma": (lambda: planned(varsigma=0.5), "varsigma = 0.5 must be a list of at least one number"),
     "no candidates for nu": (lambda: planned(nu=[]), r"nu = \[\] must be a list of at least one number"),
-    "a target of text": (lambda: plan(PAPER, 10, "x", None, dim=3), "target = 'x' must be one number"),
-    "a network of nothing": (lambda: plan(None, 10, 0.5, None, dim=3), "network = None must be"),
+    "a target of text": (lambda: planned(target="x"), "target = 'x' must be one number"),
+    "a network of nothing": (lambda: planned(network=None), "network = None must be"),
     "half a dimension": (lambda: planned(dim=2.5), "dim = 2.5 must be a whole number"),
-    "constants of one number": (lambda: plan(PAPER, 10, 0.5, 1.0, dim=3), "constants = 1.0 must be GradientConstants"),
+    "a clip of text": (lambda: planned(clip="a"), "clip = 'a' must be one number"),
     "a certificate of nothing": (lambda: certificate.certify(None, SCHEDULES, 1.0, 1.0, 5), "network = None must be"),
     "d_l of text": (lambda: certificate.certify(PAPER, SCHEDULES, "1", 1.0, 5), "d_l = '1' must be one number"),
     "lemma 4 of one number": (

@@ -15,7 +15,6 @@ import sys
 BLOCKED = ("scipy", "numba", "llvmlite", "torch", "pandas", "sklearn")
 COMPILED = ("ldp_core.fast",)  # cannot be imported without numba: the engine does without
 ASIDE = ("Algorithm.", "checks.", "uncompiled.", "Weakened.send")  # a protocol, guards, a stand-in
-OLD = ("dithered", "drift", "drift_kernel", "plan", "shifts", "triangular")  # to be removed
 
 
 def walk() -> list:
@@ -180,7 +179,7 @@ def public_functions() -> dict:
 
     found = {}
     for _, name, _ in pkgutil.walk_packages(ldp_core.__path__, "ldp_core."):
-        if name in COMPILED or name.rpartition(".")[2] in OLD:
+        if name in COMPILED:
             continue
         module = importlib.import_module(name)
         for key, value in vars(module).items():
