@@ -1,6 +1,7 @@
 """The lesson plan: its minutes add up, its numbers are the pages', what it names is there."""
 
 import itertools
+import math
 import re
 from pathlib import Path
 
@@ -28,6 +29,17 @@ def found(page: str, turned: str) -> dict:
     more = (assignment.split(" = ") for assignment in turned.split(", "))
     settings |= {name: type(settings[name])(float(value)) for name, value in more}
     return pages.answer(page, settings | ({"seed": 1, "rounds": 1} if page == "game" else {}))
+
+
+@pytest.mark.parametrize(("page", "turned"), [row[:2] for row in NUMBERS])
+def test_what_is_to_be_turned_can_be_turned(page, turned):
+    """A slider stops at the value that the plan asks for."""
+    controls = {control.name: control for control in pages.PAGES[page].CONTROLS}
+    for name, value in (assignment.split(" = ") for assignment in turned.split(", ")):
+        control = controls[name]
+        place = math.log10(float(value)) if control.power else float(value)
+        steps = (place - control.least) / control.step
+        assert control.least <= place <= control.most and abs(steps - round(steps)) < 1e-9
 
 
 def told(numbers: dict, name: str) -> float:

@@ -29,7 +29,7 @@ TRY = (
     "How many bits does a number need, in place of 64?",
 )
 CONTROLS = (
-    Control("target", "δ that is kept for ever", 0.2, 0.02, 0.9, 0.02),
+    Control("target", "δ that is kept for ever", 0.2, 0.05, 0.9, 0.05),
     Control(
         "samples", "samples collected before the first message", 3.0, 1.0, 5.0, 0.25, power=True
     ),
