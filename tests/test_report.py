@@ -511,7 +511,7 @@ def test_a_figure_has_the_heading_of_the_cell_that_saves_it_or_calls_who_does(tm
     code = "def bars(table):\n    return kept(table, 'fig4_bars')\n\n\ndef other():\n    pass\n"
     (tmp_path / "companion" / "room" / "figures.py").write_text(code)
     saved_by = gather.figures_by_function(tmp_path / "companion")
-    assert saved_by == {"figures.bars": ["fig4_bars"], "figures.other": []}
+    assert saved_by == {"figures.bars": ["fig4_bars"]}
     cells = [nbformat.v4.new_markdown_cell(f"## {title}") for title in ("One", "Two")]
     cells.insert(1, nbformat.v4.new_code_cell("figures.bars(tried)\nfigures.other()"))
     cells.append(nbformat.v4.new_code_cell("save(fig, 'fig4_direct')"))

@@ -7,6 +7,7 @@ import json
 import re
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 import nbformat
@@ -228,13 +229,23 @@ def _headings(notebook: nbformat.NotebookNode, saved_by: dict[str, list]) -> lis
     return [*indirect, *direct]
 
 
+@cache
 def figures_by_function(package: Path) -> dict[str, list[str]]:
     """Return the figures that the functions of the rooms name: {"figures.ablation": [...]}."""
+    texts = {path: path.read_text(encoding="utf-8") for path in sorted(package.glob("*/*.py"))}
     found: dict[str, list[str]] = {}
-    for path in sorted(package.glob("*/*.py")):
-        source = path.read_text(encoding="utf-8")
-        for start in ast.parse(source).body:
-            if isinstance(start, ast.FunctionDef):
-                names = NAMED.findall(ast.get_source_segment(source, start) or "")
-                found.setdefault(f"{path.stem}.{start.name}", []).extend(names)
+    for path, text in texts.items():
+        if NAMED.search(text):
+            for name, figures in _named_in(text):
+                found.setdefault(f"{path.stem}.{name}", []).extend(figures)
     return found
+
+
+def _named_in(text: str) -> list[tuple[str, list[str]]]:
+    """Return the functions of a module that name figures, with the names."""
+    lines, found = text.splitlines(), []
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.FunctionDef):
+            body = "\n".join(lines[node.lineno - 1 : node.end_lineno])
+            found.append((node.name, NAMED.findall(body)))
+    return [(name, figures) for name, figures in found if figures]
