@@ -110,7 +110,11 @@ def _reference() -> dict[str, str]:
     template = markup.environment.get_template("api.html")
     pages = {
         source: template.render(
-            title=module.__name__, menu=_menu(source), about=about[source], entries=_entries(module)
+            title=module.__name__,
+            menu=_menu(source),
+            about=about[source],
+            entries=_entries(module),
+            lines=inspect.getsource(module).splitlines(),
         )
         for source, module in modules.items()
     }
