@@ -1,19 +1,23 @@
-"""The attack that opens the paper's CNN: read a layer's input off its gradient, then invert the network below it.
+"""The attack that opens the paper's CNN: read a layer's input off its gradient, then invert the
+network below it.
 
-Max pooling makes gradient matching discontinuous (another pixel wins, another gradient), and direct matching fails. But the
-last convolution has an output of 3 x 3 positions, of which pooling keeps the first 2 x 2, one winner p_k per channel k.
-So its gradient is a product, for one image,
+Max pooling makes gradient matching discontinuous (another pixel wins, another gradient), and direct
+matching fails. But the last convolution has an output of 3 x 3 positions, of which pooling keeps
+the first 2 x 2, one winner p_k per channel k. So its gradient is a product, for one image,
 
-    db_k = delta_k,    dW_k = delta_k patch(p_k),      patch(p) the 3 x 3 x 64 part of the padded input around p,
+    db_k = delta_k,    dW_k = delta_k patch(p_k),      patch(p) the 3 x 3 x 64 part of the padded
+    input around p,
 
-and dW_k / db_k *is* a part of the input feature map, with no search at all. Every channel shows the same map at one of four
-offsets; the best map in the least squares sense is, position by position, sum_k db_k dW_k / sum_k db_k^2. A patch that
-hangs over the edge has zeros there, which tells its offset at first; then offsets and map are improved in turn.
+and dW_k / db_k *is* a part of the input feature map, with no search at all. Every channel shows the
+same map at one of four offsets; the best map in the least squares sense is, position by position,
+sum_k db_k dW_k / sum_k db_k^2. A patch that hangs over the edge has zeros there, which tells its
+offset at first; then offsets and map are improved in turn.
 
-The map has 576 numbers for 784 pixels. It is inverted by signed Adam with a total-variation prior in the box [0, 1]; the loss
-that is left tells a restart that found the image from one that is stuck. This works for the sigmoid, whose layers are nearly
-linear at the usual initial values. With ReLU, tanh and ELU the map is read just as exactly, but inverting it stops short: with
-ReLU at mean square errors of about 0.02 (a rate of 0.5, 1500 steps), where the mean image of MNIST has 0.06.
+The map has 576 numbers for 784 pixels. It is inverted by signed Adam with a total-variation prior
+in the box [0, 1]; the loss that is left tells a restart that found the image from one that is
+stuck. This works for the sigmoid, whose layers are nearly linear at the usual initial values. With
+ReLU, tanh and ELU the map is read just as exactly, but inverting it stops short: with ReLU at mean
+square errors of about 0.02 (a rate of 0.5, 1500 steps), where the mean image of MNIST has 0.06.
 """
 
 from __future__ import annotations
@@ -29,14 +33,21 @@ from companion.attacks.inversion import SHAPE, Inversion, best, signed_adam, sta
 from companion.problems.cnn import ACTIVATIONS, CNN
 from companion.problems.parameters import layout
 
-OFFSETS = ((0, 0), (0, 1), (1, 0), (1, 1))  # output positions of the last convolution that pooling looks at
+OFFSETS = (
+    (0, 0),
+    (0, 1),
+    (1, 0),
+    (1, 1),
+)  # output positions of the last convolution that pooling looks at
 ROUNDS = 4  # of improving offsets and map in turn
 DARK = 0.1  # the largest pixel of a starting point
 LAYERS = ("conv1", "conv2", "conv3")  # below the map
 
 
 class FeatureMap(NamedTuple):
-    """The input of the last convolution `[problems, 64, 3, 3]`, and how well each position is known (sum of db_k^2)."""
+    """The input of the last convolution `[problems, 64, 3, 3]`, and how well each position is known
+    (sum of db_k^2).
+    """
 
     values: torch.Tensor
     weights: torch.Tensor
@@ -64,7 +75,9 @@ def features(module: CNN, theta: torch.Tensor, images: torch.Tensor) -> torch.Te
     for name in LAYERS:
         weight = views[f"{name}.weight"].to(memory_format=torch.channels_last)
         parameters = {"weight": weight, "bias": views[f"{name}.bias"]}
-        maps = activation(torch.max_pool2d(functional_call(getattr(module, name), parameters, (maps,)), 2))
+        maps = activation(
+            torch.max_pool2d(functional_call(getattr(module, name), parameters, (maps,)), 2)
+        )
     return maps
 
 
@@ -80,20 +93,35 @@ def invert(
     rate: float = 0.2,
     variation: tuple[float, float] = (1e-3, 1e-6),
 ) -> Inversion:
-    """Return reconstructions of single images from gradients `heard [problems, dim]` at one state `theta [dim]`.
+    """Return reconstructions of single images from gradients `heard [problems, dim]` at one state
+    `theta [dim]`.
 
-    The labels are inferred from the last layer's row sums; the images do not depend on them. Starting points are nearly black.
+    The labels are inferred from the last layer's row sums; the images do not depend on them.
+    Starting points are nearly black.
     """
     found, numbers = read(module, heard), range(len(heard)) if numbers is None else numbers
     known = FeatureMap(*(part.repeat_interleave(restarts, dim=0) for part in found))
-    start = DARK * starting_points(seed, numbers, restarts, torch.Size(SHAPE).numel(), "uniform").flatten(0, 1)
-    images, loss = signed_adam(_mismatch(module, theta, known), start, SHAPE, steps=steps, rate=rate, variation=variation)
+    start = DARK * starting_points(
+        seed, numbers, restarts, torch.Size(SHAPE).numel(), "uniform"
+    ).flatten(0, 1)
+    images, loss = signed_adam(
+        _mismatch(module, theta, known), start, SHAPE, steps=steps, rate=rate, variation=variation
+    )
     guessed = labels.infer(layout(module), heard).repeat_interleave(restarts)
-    return best(images, guessed, loss, torch.zeros(len(loss), dtype=torch.bool), torch.full((len(loss),), steps), restarts)
+    return best(
+        images,
+        guessed,
+        loss,
+        torch.zeros(len(loss), dtype=torch.bool),
+        torch.full((len(loss),), steps),
+        restarts,
+    )
 
 
 def _mismatch(module: CNN, theta: torch.Tensor, known: FeatureMap):
-    """Return the weighted distance between a guess's map and the known one, relative to its size, with its derivative."""
+    """Return the weighted distance between a guess's map and the known one, relative to its size,
+    with its derivative.
+    """
     size = (known.weights * known.values**2).flatten(1).sum(dim=1) + 1e-30
 
     def function(guess: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -108,7 +136,9 @@ def _mismatch(module: CNN, theta: torch.Tensor, known: FeatureMap):
 
 
 def _first_offsets(dW: torch.Tensor) -> torch.Tensor:
-    """Return an offset `[problems, channels]` for every patch: 0 where its first row (column) is nearly empty, else 1."""
+    """Return an offset `[problems, channels]` for every patch: 0 where its first row (column) is
+    nearly empty, else 1.
+    """
     energy = dW.square().sum(dim=2)
     rows, columns = energy.sum(dim=3), energy.sum(dim=2)
     down, right = (part[..., 0] > 0.25 * part[..., 1:].mean(dim=-1) for part in (rows, columns))
@@ -125,7 +155,9 @@ def _better_offsets(dW: torch.Tensor, db: torch.Tensor, values: torch.Tensor) ->
 
 
 def _map(dW: torch.Tensor, db: torch.Tensor, offsets: torch.Tensor) -> FeatureMap:
-    """Return the least squares map for given offsets; a position that no patch covers has weight zero."""
+    """Return the least squares map for given offsets; a position that no patch covers has weight
+    zero.
+    """
     products, weights = dW.new_zeros(len(dW), dW.shape[2], 5, 5), dW.new_zeros(len(dW), 1, 5, 5)
     for number, (a, b) in enumerate(OFFSETS):
         here = db * (offsets == number)

@@ -1,17 +1,22 @@
-"""From gradients to EEG: gradient inversion (iDLG) of EEGNet for one trial, seen in one or in many states of the model.
+"""From gradients to EEG: gradient inversion (iDLG) of EEGNet for one trial, seen in one or in many
+states of the model.
 
-The attacker knows gradients g_s = grad loss(theta_s, x, y) of **one** trial x [channels, samples] at known parameters theta_s,
-s = 1 ... S, exactly or with errors, and looks for the trial that explains them:
+The attacker knows gradients g_s = grad loss(theta_s, x, y) of **one** trial x [channels, samples]
+at known parameters theta_s, s = 1 ... S, exactly or with errors, and looks for the trial that
+explains them:
 
-    minimise over c   sum_s sum_j w_sj (d loss(theta_s, x(c), y) / d theta_j - g_sj)^2  +  prior |c|^2,      x(c) = M c F.
+    minimise over c   sum_s sum_j w_sj (d loss(theta_s, x(c), y) / d theta_j - g_sj)^2  +  prior
+    |c|^2,      x(c) = M c F.
 
-The unknowns are the coefficients c of a band of Fourier functions (F, `fourier`) at every electrode; a band-passed trial lies
-in a slightly wider band up to its cut ends. M may mix electrodes (`Shape`), for an attacker who knows EEG from elsewhere.
-L-BFGS starts from a small random c (`lbfgs`: every trial has a state of its own, so its path does not depend on its
+The unknowns are the coefficients c of a band of Fourier functions (F, `fourier`) at every
+electrode; a band-passed trial lies in a slightly wider band up to its cut ends. M may mix
+electrodes (`Shape`), for an attacker who knows EEG from elsewhere. L-BFGS starts from a small
+random c (`lbfgs`: every trial has a state of its own, so its path does not depend on its
 neighbours). One state gives fewer equations than there are unknowns, many give more: `equations`.
 
-Per-trial gradients at per-trial parameters are one autograd call on batched parameters [trials, states, dim] (`outputs`), in
-EEGNet's own cheap order of operations; a test holds it against `problems.eegnet.EEGNet`.
+Per-trial gradients at per-trial parameters are one autograd call on batched parameters [trials,
+states, dim] (`outputs`), in EEGNet's own cheap order of operations; a test holds it against
+`problems.eegnet.EEGNet`.
 """
 
 from __future__ import annotations
@@ -31,11 +36,13 @@ from ldp_core.randomness import Purpose, generator
 WEIGHTINGS = ("none", "state", "tensor")
 START = 1e-3  # standard deviation of the coefficients at the start, where trials have variance one
 MEMORY = 20  # pairs kept by L-BFGS
-NEGLIGIBLE = 1e-4  # a tensor with a smaller share of a gradient's square counts no more than one with this share
+NEGLIGIBLE = 1e-4  # the smallest share of a gradient's square that a tensor is given
 
 
 class Shape(NamedTuple):
-    """What a trial is made of: x = mixing [channels, channels] @ coefficients [channels, functions] @ functions."""
+    """What a trial is made of: x = mixing [channels, channels] @ coefficients [channels, functions]
+    @ functions.
+    """
 
     mixing: torch.Tensor
     functions: torch.Tensor
@@ -45,12 +52,16 @@ class Shape(NamedTuple):
         return len(self.mixing) * len(self.functions)
 
     def signal(self, coefficients: torch.Tensor) -> torch.Tensor:
-        """Return the trials [trials, channels, samples] with these coefficients [trials, unknowns]."""
-        return self.mixing @ (coefficients.view(len(coefficients), len(self.mixing), -1) @ self.functions)
+        """Return trials [trials, channels, samples] with coefficients [trials, unknowns]."""
+        return self.mixing @ (
+            coefficients.view(len(coefficients), len(self.mixing), -1) @ self.functions
+        )
 
 
 class Inverted(NamedTuple):
-    """Reconstructed trials `[trials, channels, samples]`, the loss each ended at, its steps, and whether it diverged."""
+    """Reconstructed trials `[trials, channels, samples]`, the loss each ended at, its steps, and
+    whether it diverged.
+    """
 
     x: np.ndarray
     value: np.ndarray
@@ -61,8 +72,9 @@ class Inverted(NamedTuple):
 class Scores(NamedTuple):
     """How close reconstructions come, one number per trial.
 
-    Correlation over all channels and samples (each channel of zero mean); |x - original| / |original| after the best scaling;
-    and the mean absolute difference of log10 power in bins of 2 Hz, both at unit variance.
+    Correlation over all channels and samples (each channel of zero mean); |x - original| /
+    |original| after the best scaling; and the mean absolute difference of log10 power in bins of 2
+    Hz, both at unit variance.
     """
 
     correlation: np.ndarray
@@ -71,22 +83,32 @@ class Scores(NamedTuple):
 
 
 def fourier(channels: int, samples: int, fs: float, band: tuple[float, float] | None) -> Shape:
-    """Return orthonormal cosines and sines of a band in Hz (None: of all frequencies), the same for every electrode."""
+    """Return orthonormal cosines and sines of a band in Hz (None: of all frequencies), the same for
+    every electrode.
+    """
     frequency, t = np.fft.rfftfreq(samples, 1 / fs), np.arange(samples)
     low, high = (0.0, fs) if band is None else band
-    angles = 2 * np.pi * np.outer(np.flatnonzero((frequency >= low) & (frequency <= high)), t) / samples
+    angles = (
+        2 * np.pi * np.outer(np.flatnonzero((frequency >= low) & (frequency <= high)), t) / samples
+    )
     functions = np.concatenate([np.cos(angles), np.sin(angles)])
     norm = np.linalg.norm(functions, axis=1)
     kept = norm > 1e-6  # the sine of frequency zero, and at half the rate
     if not kept.any():
-        raise ValueError(f"band = {band} holds no Fourier frequency of {samples} samples at {fs} Hz")
-    return Shape(torch.eye(channels), torch.tensor(functions[kept] / norm[kept, None], dtype=torch.float32))
+        raise ValueError(
+            f"band = {band} holds no Fourier frequency of {samples} samples at {fs} Hz"
+        )
+    return Shape(
+        torch.eye(channels), torch.tensor(functions[kept] / norm[kept, None], dtype=torch.float32)
+    )
 
 
 def learned(X: np.ndarray, plain: Shape) -> Shape:
-    """Return the shape whose unit Gaussian coefficients have the mean channel covariance and spectrum of trials X.
+    """Return the shape whose unit Gaussian coefficients have the mean channel covariance and
+    spectrum of trials X.
 
-    An attacker knows these from EEG of its own. `prior` = 1 then is a Gaussian prior (with noise of unit variance).
+    An attacker knows these from EEG of its own. `prior` = 1 then is a Gaussian prior (with noise of
+    unit variance).
     """
     coefficients = np.asarray(X, dtype=np.float64) @ plain.functions.numpy().T
     spectrum = np.sqrt((coefficients**2).mean(axis=(0, 1)))
@@ -97,32 +119,46 @@ def learned(X: np.ndarray, plain: Shape) -> Shape:
 
 
 def equations(network: EEGNet, states: int, shape: Shape) -> tuple[int, int]:
-    """Return (equations, unknowns): the gradient's coordinates in all states, and the coefficients of a trial."""
+    """Return (equations, unknowns): the gradient's coordinates in all states, and the coefficients
+    of a trial.
+    """
     return states * layout(network).dim, shape.unknowns
 
 
 def outputs(network: EEGNet, theta: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-    """Return EEGNet's outputs `[trials, states, classes]` of trials x `[trials, channels, samples]` with parameters
-    theta `[trials, states, dim]`, each trial as a batch of its own (its normalisation statistics are those of the trial alone).
+    """Return EEGNet's outputs `[trials, states, classes]` of trials x `[trials, channels, samples]`
+    with parameters theta `[trials, states, dim]`, each trial as a batch of its own (its
+    normalisation statistics are those of the trial alone).
     """
     own = layout(network).views(theta)
     return network.outputs(own, network.prepare(x), of_each, network.stored())[0]
 
 
 def trial_gradients(
-    network: EEGNet, theta: torch.Tensor, x: torch.Tensor, labels: torch.Tensor, *, differentiable: bool = False
+    network: EEGNet,
+    theta: torch.Tensor,
+    x: torch.Tensor,
+    labels: torch.Tensor,
+    *,
+    differentiable: bool = False,
 ) -> torch.Tensor:
-    """Return the gradient of the cross-entropy of every trial at every state `[trials, states, dim]`."""
+    """Return the gradient of the cross-entropy of every trial at every state `[trials, states,
+    dim]`.
+    """
     leaf = theta.detach().requires_grad_(True)
     logits = outputs(network, leaf, x)
-    loss = nn.functional.cross_entropy(logits.flatten(0, 1), labels.repeat_interleave(theta.shape[1]), reduction="sum")
+    loss = nn.functional.cross_entropy(
+        logits.flatten(0, 1), labels.repeat_interleave(theta.shape[1]), reduction="sum"
+    )
     return torch.autograd.grad(loss, leaf, create_graph=differentiable)[0]
 
 
 def inferred_labels(network: EEGNet, gradients: np.ndarray) -> np.ndarray:
-    """Return the labels read from gradients `[trials, states, dim]` (iDLG): the output bias with the smallest mean gradient.
+    """Return the labels read from gradients `[trials, states, dim]` (iDLG): the output bias with
+    the smallest mean gradient.
 
-    Its gradient is softmax - one-hot, negative at the true class and nowhere else; errors of the gradients can hide that.
+    Its gradient is softmax - one-hot, negative at the true class and nowhere else; errors of the
+    gradients can hide that.
     """
     where = layout(network)
     start = sum(where.sizes[: where.names.index("output.bias")])
@@ -143,44 +179,65 @@ def invert(
     prior: float = 0.0,
     dtype: torch.dtype = torch.float32,
 ) -> Inverted:
-    """Return the trials that explain gradients `[trials, states, dim]` at parameters theta of the same shape.
+    """Return the trials that explain gradients `[trials, states, dim]` at parameters theta of the
+    same shape.
 
-    `numbers [trials]` name the trials: the start of each depends on (seed, its number) alone. `weighting` "none" counts all
-    coordinates alike, "state" makes all states count alike, "tensor" all tensors of all states; the whole is divided so that
-    x = 0 has a loss of about one. `prior` weighs |c|^2 / unknowns against it.
+    `numbers [trials]` name the trials: the start of each depends on (seed, its number) alone.
+    `weighting` "none" counts all coordinates alike, "state" makes all states count alike, "tensor"
+    all tensors of all states; the whole is divided so that x = 0 has a loss of about one. `prior`
+    weighs |c|^2 / unknowns against it.
     """
     parameters, wanted = torch.tensor(theta, dtype=dtype), torch.tensor(gradients, dtype=dtype)
     targets, weights = torch.tensor(labels, dtype=torch.long), _weights(network, wanted, weighting)
     shape = Shape(*(part.to(dtype) for part in shape))
-    start = np.stack([generator(seed, Purpose.ATTACK, int(number)).normal(0, START, shape.unknowns) for number in numbers])
+    start = np.stack(
+        [
+            generator(seed, Purpose.ATTACK, int(number)).normal(0, START, shape.unknowns)
+            for number in numbers
+        ]
+    )
 
     def of(rows) -> lbfgs.Function:
-        return _matching(network, parameters[rows], wanted[rows], targets[rows], weights[rows], shape, prior)
+        return _matching(
+            network, parameters[rows], wanted[rows], targets[rows], weights[rows], shape, prior
+        )
 
     everything = slice(None)
-    found = lbfgs.minimise(of(everything), torch.tensor(start, dtype=dtype), steps=steps, memory=MEMORY, narrow=of)
+    found = lbfgs.minimise(
+        of(everything), torch.tensor(start, dtype=dtype), steps=steps, memory=MEMORY, narrow=of
+    )
     x = shape.signal(found.x).double().numpy()
     return Inverted(x, found.value.double().numpy(), found.steps.numpy(), found.diverged.numpy())
 
 
 def scores(x: np.ndarray, original: np.ndarray, fs: float, band: tuple[float, float]) -> Scores:
-    """Return how close reconstructions x come to the originals `[trials, channels, samples]`, trial by trial."""
-    flat = [(part - part.mean(axis=-1, keepdims=True)).reshape(len(part), -1) for part in (x, original)]
+    """Return how close reconstructions x come to the originals `[trials, channels, samples]`, trial
+    by trial.
+    """
+    flat = [
+        (part - part.mean(axis=-1, keepdims=True)).reshape(len(part), -1) for part in (x, original)
+    ]
     inner = (flat[0] * flat[1]).sum(axis=1)
-    correlation = inner / np.maximum(np.linalg.norm(flat[0], axis=1) * np.linalg.norm(flat[1], axis=1), 1e-300)
+    correlation = inner / np.maximum(
+        np.linalg.norm(flat[0], axis=1) * np.linalg.norm(flat[1], axis=1), 1e-300
+    )
     error = np.sqrt(np.maximum(0.0, 1.0 - correlation**2))  # |a x - o| / |o| at the best a
     loud = [part / part.std(axis=(1, 2), keepdims=True).clip(1e-300) for part in (x, original)]
     difference = log_spectrum(loud[0], fs, band) - log_spectrum(loud[1], fs, band)
     return Scores(correlation, error, np.abs(difference).mean(axis=1) / np.log(10))
 
 
-def _matching(network, theta, wanted, labels, weights, shape: Shape, prior: float) -> lbfgs.Function:
+def _matching(
+    network, theta, wanted, labels, weights, shape: Shape, prior: float
+) -> lbfgs.Function:
     """Return the function (coefficients) -> (losses, gradients) of some trials."""
 
     def function(coefficients: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         leaf = coefficients.detach().requires_grad_(True)
         found = trial_gradients(network, theta, shape.signal(leaf), labels, differentiable=True)
-        value = ((found - wanted).square() * weights).sum(dim=(1, 2)) + prior * leaf.square().mean(dim=1)
+        value = ((found - wanted).square() * weights).sum(dim=(1, 2)) + prior * leaf.square().mean(
+            dim=1
+        )
         (gradient,) = torch.autograd.grad(value.sum(), leaf)
         return value.detach(), gradient
 
@@ -196,7 +253,12 @@ def _weights(network: EEGNet, wanted: torch.Tensor, weighting: str) -> torch.Ten
         return 1.0 / square.sum(dim=2, keepdim=True) / wanted.shape[1]
     if weighting == "tensor":
         sizes = layout(network).sizes
-        least = NEGLIGIBLE * square.sum(dim=2, keepdim=True)  # a shift in front of a normalisation has no gradient at all
-        pieces = [(1.0 / (piece.sum(dim=2, keepdim=True) + least)).expand_as(piece) for piece in square.split(sizes, dim=2)]
+        least = NEGLIGIBLE * square.sum(
+            dim=2, keepdim=True
+        )  # a shift in front of a normalisation has no gradient at all
+        pieces = [
+            (1.0 / (piece.sum(dim=2, keepdim=True) + least)).expand_as(piece)
+            for piece in square.split(sizes, dim=2)
+        ]
         return torch.cat(pieces, dim=2) / (len(sizes) * wanted.shape[1])
     raise ValueError(f"weighting = {weighting!r} must be one of {', '.join(WEIGHTINGS)}")

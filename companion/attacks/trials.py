@@ -1,4 +1,4 @@
-"""What attacks on EEG need to know of trials: which of them the attacker owns, and their spectra."""
+"""What attacks on EEG need to know of trials: which the attacker owns, and their spectra."""
 
 from __future__ import annotations
 
@@ -10,23 +10,30 @@ BIN = 2.0  # Hz; width of a bin of the spectrum
 
 
 def known_and_attacked(subject: Epochs) -> tuple[np.ndarray, np.ndarray]:
-    """Return two masks `[trials]`: what the attacker owns with names, and what is attacked; they share no session, or no run.
+    """Return two masks `[trials]`: what the attacker owns with names, and what is attacked; they
+    share no session, or no run.
 
-    With several sessions the last one is attacked and all earlier ones are known; with one session, the later half of its runs.
+    With several sessions the last one is attacked and all earlier ones are known; with one session,
+    the later half of its runs.
     """
     groups = subject.session if len(np.unique(subject.session)) > 1 else subject.run
     numbers = np.unique(groups)
     if len(numbers) < 2:
-        raise ValueError(f"{subject.subject}: one session with one run cannot be cut into known and attacked trials")
+        rule = "one session with one run cannot be cut into known and attacked trials"
+        raise ValueError(f"{subject.subject}: {rule}")
     first_attacked = numbers[-1] if groups is subject.session else numbers[(len(numbers) + 1) // 2]
     return groups < first_attacked, groups >= first_attacked
 
 
 def log_spectrum(X: np.ndarray, fs: float, band: tuple[float, float]) -> np.ndarray:
-    """Return the log power of every channel in bins of BIN Hz over the band, `[trials, channels * bins]`."""
+    """Return the log power of every channel in bins of BIN Hz over the band, `[trials, channels *
+    bins]`.
+    """
     from scipy.signal import periodogram
 
     frequency, power = periodogram(np.asarray(X, dtype=np.float64), fs, window="hann")
     edges = np.arange(band[0], band[1] + BIN / 2, BIN)
-    bins = [power[..., (frequency >= low) & (frequency < low + BIN)].mean(axis=-1) for low in edges[:-1]]
+    bins = [
+        power[..., (frequency >= low) & (frequency < low + BIN)].mean(axis=-1) for low in edges[:-1]
+    ]
     return np.log(np.stack(bins, axis=-1) + np.finfo(np.float64).tiny).reshape(len(X), -1)

@@ -16,7 +16,9 @@ PEOPLE, TRIALS = 4, 24
 
 
 def people(seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return (known, who, judged, who): people differ in how their electrodes mix and in the frequency of their rhythm."""
+    """Return (known, who, judged, who): people differ in how their electrodes mix and in the
+    frequency of their rhythm.
+    """
     random = np.random.default_rng(seed)
     t = np.arange(SAMPLES) / FS
     trials = []
@@ -63,8 +65,9 @@ def test_people_are_told_apart_and_by_nothing_but_the_trial(kind):
 
 @pytest.mark.parametrize("kind", ["log-covariance", "log-spectrum"])
 def test_permuted_identities_give_chance(kind):
-    """Learned from names that say nothing, 20 times: the mean share of right names is 1/4. Each share has a deviation of at
-    most 0.15 (measured: 0.14), so the mean is within 0.17 of it but with probability 1e-6."""
+    """Learned from names that say nothing, 20 times: the mean share of right names is 1/4. Each
+    share has a deviation of at most 0.15 (measured: 0.14), so the mean is within 0.17 of it but
+    with probability 1e-6."""
     known, who, judged, names = people()
     shares = []
     for seed in range(20):

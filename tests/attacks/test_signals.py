@@ -1,4 +1,6 @@
-"""Inversion of EEGNet's gradients: the batched network against the module, its gradients, and what is recovered."""
+"""Inversion of EEGNet's gradients: the batched network against the module, its gradients, and what
+is recovered.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +16,16 @@ CHANNELS, SAMPLES, FS, CLASSES = 4, 64, 32.0, 3
 TRIALS, STATES = 3, 2
 
 
-def scene(batch_norm: str = "batch", states: int = STATES, trials: int = TRIALS, dtype=torch.float64):
+def scene(
+    batch_norm: str = "batch", states: int = STATES, trials: int = TRIALS, dtype=torch.float64
+):
     network = EEGNet(CHANNELS, SAMPLES, FS, CLASSES, batch_norm=batch_norm).to(dtype)
     if batch_norm == "fixed":
-        network.calibrate(torch.randn(5, CHANNELS, SAMPLES, dtype=dtype, generator=torch.Generator().manual_seed(9)))
+        network.calibrate(
+            torch.randn(
+                5, CHANNELS, SAMPLES, dtype=dtype, generator=torch.Generator().manual_seed(9)
+            )
+        )
     theta = np.stack([initial(network, "pytorch", seed=1, run=run) for run in range(states)])
     theta = np.repeat(theta[None], trials, axis=0)
     random = np.random.default_rng(3)
@@ -30,7 +38,9 @@ def scene(batch_norm: str = "batch", states: int = STATES, trials: int = TRIALS,
 @pytest.mark.parametrize("batch_norm", ["batch", "fixed", "none"])
 def test_outputs_are_those_of_the_module_on_each_trial_alone(batch_norm):
     network, theta, x, _, _ = scene(batch_norm)
-    theta = theta + 0.1 * np.random.default_rng(0).normal(size=theta.shape)  # every trial at parameters of its own
+    theta = theta + 0.1 * np.random.default_rng(0).normal(
+        size=theta.shape
+    )  # every trial at parameters of its own
     found = signals.outputs(network, torch.tensor(theta), torch.tensor(x))
     for trial, state in np.ndindex(TRIALS, STATES):
         views = layout(network).views(torch.tensor(theta[trial, state]))
@@ -41,21 +51,31 @@ def test_outputs_are_those_of_the_module_on_each_trial_alone(batch_norm):
 @pytest.mark.parametrize("batch_norm", ["batch", "fixed", "none"])
 def test_gradients_are_those_of_the_module_on_each_trial_alone(batch_norm):
     network, theta, x, labels, _ = scene(batch_norm)
-    found = signals.trial_gradients(network, torch.tensor(theta), torch.tensor(x), torch.tensor(labels))
+    found = signals.trial_gradients(
+        network, torch.tensor(theta), torch.tensor(x), torch.tensor(labels)
+    )
     for trial, state in np.ndindex(TRIALS, STATES):
         vector = torch.tensor(theta[trial, state], requires_grad=True)
-        outputs = torch.func.functional_call(network, layout(network).views(vector), (torch.tensor(x[trial : trial + 1]),))
+        outputs = torch.func.functional_call(
+            network, layout(network).views(vector), (torch.tensor(x[trial : trial + 1]),)
+        )
         loss = torch.nn.functional.cross_entropy(outputs, torch.tensor(labels[trial : trial + 1]))
-        torch.testing.assert_close(found[trial, state], torch.autograd.grad(loss, vector)[0], atol=1e-10, rtol=1e-7)
+        torch.testing.assert_close(
+            found[trial, state], torch.autograd.grad(loss, vector)[0], atol=1e-10, rtol=1e-7
+        )
 
 
 @pytest.mark.parametrize("weighting", signals.WEIGHTINGS)
 def test_the_attacks_own_gradient_agrees_with_finite_differences(weighting):
     network, theta, x, labels, shape = scene()
     shape = signals.Shape(*(part.double() for part in shape))
-    wanted = signals.trial_gradients(network, torch.tensor(theta), torch.tensor(x), torch.tensor(labels))
+    wanted = signals.trial_gradients(
+        network, torch.tensor(theta), torch.tensor(x), torch.tensor(labels)
+    )
     weights = signals._weights(network, wanted, weighting)
-    function = signals._matching(network, torch.tensor(theta), wanted, torch.tensor(labels), weights, shape, prior=0.3)
+    function = signals._matching(
+        network, torch.tensor(theta), wanted, torch.tensor(labels), weights, shape, prior=0.3
+    )
     random = torch.Generator().manual_seed(5)
     point = torch.randn(TRIALS, shape.unknowns, dtype=torch.float64, generator=random)
     way = torch.randn(TRIALS, shape.unknowns, dtype=torch.float64, generator=random)
@@ -73,14 +93,18 @@ def overheard(trials):
 
 
 def test_most_trials_are_recovered_from_several_models():
-    """Eight of twelve at least: a search may end elsewhere, and the last bit decides which one does.
+    """Eight of twelve at least: a search may end elsewhere, and the last bit decides which one
+    does.
 
-    Of 240 searches on five emulated processors 232 came to a correlation above 0.9. If each does with this probability, 0.967,
-    fewer than eight of twelve do with probability 3e-5; if one in fourteen fails, 1e-3.
+    Of 240 searches on five emulated processors 232 came to a correlation above 0.9. If each does
+    with this probability, 0.967, fewer than eight of twelve do with probability 3e-5; if one in
+    fourteen fails, 1e-3.
     """
     network, theta, x, labels, shape, heard = overheard(trials=12)
     np.testing.assert_array_equal(signals.inferred_labels(network, heard), labels)
-    found = signals.invert(network, theta, heard, labels, shape, steps=150, seed=0, numbers=np.arange(12))
+    found = signals.invert(
+        network, theta, heard, labels, shape, steps=150, seed=0, numbers=np.arange(12)
+    )
     assert (signals.scores(found.x, x, FS, (4.0, 12.0)).correlation > 0.9).sum() >= 8
     assert not found.diverged.any()
 
@@ -88,9 +112,15 @@ def test_most_trials_are_recovered_from_several_models():
 def test_the_path_of_a_trial_is_its_own():
     network, theta, _, labels, shape, heard = overheard(trials=TRIALS)
     short = {"steps": 8, "seed": 0}
-    together = signals.invert(network, theta, heard, labels, shape, numbers=np.arange(TRIALS), **short)
-    alone = signals.invert(network, theta[1:2], heard[1:2], labels[1:2], shape, numbers=np.array([1]), **short)
-    np.testing.assert_allclose(alone.x[0], together.x[1], rtol=1e-2, atol=1e-3 * np.abs(together.x[1]).max())
+    together = signals.invert(
+        network, theta, heard, labels, shape, numbers=np.arange(TRIALS), **short
+    )
+    alone = signals.invert(
+        network, theta[1:2], heard[1:2], labels[1:2], shape, numbers=np.array([1]), **short
+    )
+    np.testing.assert_allclose(
+        alone.x[0], together.x[1], rtol=1e-2, atol=1e-3 * np.abs(together.x[1]).max()
+    )
 
 
 def test_one_model_has_fewer_equations_than_unknowns_can_need():
@@ -102,8 +132,13 @@ def test_one_model_has_fewer_equations_than_unknowns_can_need():
 
 
 def test_fourier_functions_are_orthonormal_and_all_of_them_hold_everything():
-    narrow, everything = (signals.fourier(CHANNELS, SAMPLES, FS, band).functions.double() for band in ((4.0, 12.0), None))
-    torch.testing.assert_close(narrow @ narrow.T, torch.eye(len(narrow), dtype=torch.float64), atol=1e-6, rtol=0)
+    narrow, everything = (
+        signals.fourier(CHANNELS, SAMPLES, FS, band).functions.double()
+        for band in ((4.0, 12.0), None)
+    )
+    torch.testing.assert_close(
+        narrow @ narrow.T, torch.eye(len(narrow), dtype=torch.float64), atol=1e-6, rtol=0
+    )
     assert len(everything) == SAMPLES
     with pytest.raises(ValueError, match=r"band = .* holds no Fourier frequency"):
         signals.fourier(CHANNELS, SAMPLES, FS, (4.1, 4.2))
@@ -120,13 +155,17 @@ def test_a_learned_shape_has_the_covariance_and_spectrum_it_was_shown():
     np.testing.assert_allclose(spread / spread[0], fall / fall[0], rtol=0.05)
     covariance = shape.mixing.numpy() @ shape.mixing.numpy().T
     expected = mixing @ mixing.T
-    np.testing.assert_allclose(covariance / np.trace(covariance), expected / np.trace(expected), atol=0.02)
+    np.testing.assert_allclose(
+        covariance / np.trace(covariance), expected / np.trace(expected), atol=0.02
+    )
 
 
 def test_scores_know_a_perfect_and_a_scaled_and_an_unrelated_reconstruction():
     random = np.random.default_rng(0)
     x, other = random.normal(size=(2, 5, CHANNELS, SAMPLES))
-    perfect, scaled, unrelated = (signals.scores(found, x, FS, (4.0, 12.0)) for found in (x, 0.01 * x, other))
+    perfect, scaled, unrelated = (
+        signals.scores(found, x, FS, (4.0, 12.0)) for found in (x, 0.01 * x, other)
+    )
     for found in (perfect, scaled):
         np.testing.assert_allclose(found.correlation, 1.0)
         np.testing.assert_allclose(found.relative_error, 0.0, atol=1e-7)
@@ -138,4 +177,6 @@ def test_scores_know_a_perfect_and_a_scaled_and_an_unrelated_reconstruction():
 def test_an_unknown_weighting_is_named():
     network, theta, _, labels, shape = scene()
     with pytest.raises(ValueError, match="weighting = 'loud' must be one of none, state, tensor"):
-        signals.invert(network, theta, theta, labels, shape, steps=1, seed=0, numbers=labels, weighting="loud")
+        signals.invert(
+            network, theta, theta, labels, shape, steps=1, seed=0, numbers=labels, weighting="loud"
+        )

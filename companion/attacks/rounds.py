@@ -1,0 +1,194 @@
+"""Several rounds of messages as one small linear system: what an agent's gradients were.
+
+Unknowns: theta_t, psi_t and the gradients g_t ... g_{t+k-1}; the two updates of eq. (4) make every
+later state a linear function of these and of known sums; each message is a measurement. **The model
+of a slowly varying gradient**: as a model learns an image, the image's gradient shrinks, at first
+with the steps taken, and turns,
+
+    g_s = a_s (g_t + u_{t+1} + ... + u_s),     a_s = exp(-decay (lam_t + ... + lam_{s-1})),
+
+with changes u of mean zero and standard deviation `drift`. Weighted least squares (the Kalman
+smoother of the model, written as one small system) then gives all gradients; the coefficients are
+the same for all coordinates. With drift = decay = 0 the gradient is constant over the rounds, with
+drift = infinity rounds share nothing but the states; both can be found from the messages themselves
+(`fitted`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy import linalg, optimize
+
+from ldp_core.optimizer import Algorithm1
+
+# Where `fitted` looks: -log of how far a gradient may shrink in all, and of the share of its
+# changes
+SHRINKING = (0.0, 0.03, 0.1, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 8.0, 12.0)
+LOG_RATIOS = (-15.0, 30.0)
+
+
+def coefficients(
+    algorithm: Algorithm1,
+    times: Sequence[int],
+    agent: int,
+    variance: np.ndarray,
+    drift: float,
+    decay: float = 0.0,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return (weights `[rounds, 2 messages]`, covariance `[rounds, rounds]`) of the best estimates
+    of an agent's gradients.
+
+    A gradient is weights . (message - what the known sums contribute to it), theta's messages
+    first, then psi's. `variance [messages, 2]` are those of the messages' errors.
+    """
+    rounds, spread = len(times) - 1, _spread(variance)
+    system = _system(algorithm, times, agent, decay) / spread[:, None]
+    summed = shrunk(algorithm, times, decay)[:, None] * np.tril(
+        np.ones((rounds, rounds))
+    )  # g_s = a_s (g_t + changes up to s)
+    if drift == 0:
+        system, summed = system[:, :3], summed[:, :1]
+    smooth = np.zeros((summed.shape[1] - 1, system.shape[1]))
+    if drift > 0 and np.isfinite(drift):
+        smooth[:, 3:] = np.eye(len(smooth)) / drift
+    system = np.concatenate([system, smooth])
+    scale = np.linalg.norm(system, axis=0)
+    inverse = summed @ (np.linalg.pinv(system / scale) / scale[:, None])[2:]
+    return inverse[:, : len(spread)] / spread, inverse @ inverse.T
+
+
+def _spread(variance: np.ndarray) -> np.ndarray:
+    """Return the standard deviations of theta's messages, then of psi's."""
+    return np.sqrt(np.concatenate([variance[:, 0], variance[:, 1]]))
+
+
+def shrunk(algorithm: Algorithm1, times: Sequence[int], decay: float) -> np.ndarray:
+    """Return a_s of every round."""
+    taken = np.cumsum([0.0, *algorithm.schedules.lam(np.asarray(times[:-2]))])
+    return np.exp(-decay * taken)
+
+
+def _system(algorithm: Algorithm1, times: Sequence[int], agent: int, decay: float) -> np.ndarray:
+    """Return every message as a linear function of theta_t, psi_t, g_t and the changes of the
+    gradient, a column each.
+    """
+    measured = np.concatenate(_design(algorithm, times, agent))
+    gradients = measured[:, 2:] * shrunk(algorithm, times, decay)
+    from_then_on = np.cumsum(gradients[:, ::-1], axis=1)[
+        :, ::-1
+    ]  # a change moves the gradients of its round and all after it
+    return np.column_stack([measured[:, :2], from_then_on])
+
+
+def _design(
+    algorithm: Algorithm1, times: Sequence[int], agent: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return theta_s and psi_s as linear functions of (theta_t, psi_t, g_t, g_{t+1}, ...), one row
+    per time s.
+    """
+    network, lam = algorithm.network, algorithm.schedules.lam(np.asarray(times))
+    mz = network.agents * network.z(times[-1] + 1)[times, agent]
+    R, C = network.R[agent, agent], network.C[agent, agent]
+    theta, psi = np.eye(2, 1 + len(times))
+    rows = [(theta, psi)]
+    for k in range(len(times) - 1):
+        change = C * psi + lam[k] * np.eye(1 + len(times))[2 + k]
+        theta, psi = (1.0 + R) * theta - change / mz[k], psi + change
+        rows.append((theta, psi))
+    of_theta, of_psi = zip(*rows, strict=True)
+    return np.stack(of_theta), np.stack(of_psi)
+
+
+class Fit(NamedTuple):
+    """How a gradient changes over the rounds (see the module's docstring), and a factor on the
+    variances of the messages.
+    """
+
+    drift: float
+    decay: float = 0.0
+    factor: float = 1.0
+
+
+def fitted(
+    algorithm: Algorithm1,
+    times: Sequence[int],
+    agent: int,
+    variances: Sequence[np.ndarray],
+    unexplained: Sequence[np.ndarray],
+) -> list[Fit]:
+    """Return what makes the messages of one agent most likely, part by part; all parts share the
+    decay. `unexplained [2 messages, dim]` are the messages of a part without what the known sums
+    contribute, `variances [messages, 2]` their errors'.
+
+    For a given decay the messages, in units of their assumed errors, are y = X b + Z u + e: b are
+    theta_t, psi_t and g_t, of which nothing is known, u the changes, of variance drift^2, and e the
+    errors, of variance `factor`. What is judged are the contrasts: y turned so that X disappears.
+    Along the singular directions of what is left of Z their (restricted) likelihood falls apart:
+    y_j has variance factor (1 + ratio l_j), with l_j the squared singular values and ratio =
+    drift^2 / factor. For a given ratio the best factor is the mean of y_j^2 / (1 + ratio l_j). So
+    two lines are searched, one inside the other. Another decay leaves other contrasts; as many of
+    them, and pure noise favours none. All coordinates of a part share the answer, so that second
+    moments are all that is needed of them. Between two messages nothing can be seen of a change: it
+    may be anything.
+    """
+    if len(times) < 3:
+        return [Fit(np.inf)] * len(variances)
+    spreads = [_spread(variance) for variance in variances]
+    states = _system(algorithm, times, agent, 0.0)[:, :2]  # theta_t and psi_t, whatever the decay
+    turned = [_contrasts(states / spread[:, None]).T / spread for spread in spreads]
+    contrasts = [turn @ heard for turn, heard in zip(turned, unexplained, strict=True)]
+    moments = [y @ y.T / y.shape[1] for y in contrasts]
+    sizes = [y.shape[1] for y in contrasts]
+
+    def given(decay: float) -> list[tuple[float, Fit]]:
+        system = _system(algorithm, times, agent, decay)[:, 2:]
+        return [
+            _profile(turn @ system, moment, decay)
+            for turn, moment in zip(turned, moments, strict=True)
+        ]
+
+    def surprise(decay: float) -> float:
+        return sum(size * part for size, (part, _) in zip(sizes, given(decay), strict=True))
+
+    taken = algorithm.schedules.lam(np.asarray(times[:-2])).sum()
+    return [fit for _, fit in given(_minimum(surprise, np.array(SHRINKING) / taken))]
+
+
+def _profile(system: np.ndarray, moments: np.ndarray, decay: float) -> tuple[float, Fit]:
+    """Return (-2 log likelihood of a coordinate's contrasts, up to a constant; drift and factor
+    there) for one decay.
+
+    The first column of `system` is g_t's, the others are those of its changes; `moments` are the
+    messages' in the same turn.
+    """
+    free = _contrasts(system[:, :1])
+    directions, singular, _ = np.linalg.svd(free.T @ system[:, 1:])
+    turned = free @ directions
+    power = np.maximum((turned * (moments @ turned)).sum(axis=0), 0.0)
+    if power.sum() == 0.0:  # nothing was heard at all
+        return 0.0, Fit(0.0, decay)
+    squared = np.zeros(len(power))
+    squared[: len(singular)] = singular**2
+
+    def surprise(log_ratio: float) -> float:
+        total = 1.0 + np.exp(log_ratio) * squared
+        return float(len(power) * np.log(np.mean(power / total)) + np.log(total).sum())
+
+    best = _minimum(surprise, np.linspace(*LOG_RATIOS, 25) - np.log(squared.max()))
+    factor = float(np.mean(power / (1.0 + np.exp(best) * squared)))
+    return surprise(best), Fit(float(np.sqrt(np.exp(best) * factor)), decay, factor)
+
+
+def _contrasts(columns: np.ndarray) -> np.ndarray:
+    """Return an orthonormal basis, in columns, of what is orthogonal to some columns."""
+    return linalg.null_space((columns / np.linalg.norm(columns, axis=0)).T)
+
+
+def _minimum(function: Callable[[float], float], grid: np.ndarray) -> float:
+    """Return where a function is smallest: between the neighbours of the best point of a grid."""
+    best = int(np.argmin([function(place) for place in grid]))
+    bounds = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
+    return float(optimize.minimize_scalar(function, bounds=bounds, method="bounded").x)
