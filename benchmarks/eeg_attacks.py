@@ -1,7 +1,9 @@
-"""How many trials a minute are inverted: many at once against one at a time, by the same optimiser from the same messages.
+"""How many trials a minute are inverted: many at once against one at a time, by the same optimiser
+from the same messages.
 
-Both use `attacks.signals`, one thread. "Plain autograd" is the same attack through `problems.eegnet.EEGNet` itself, one trial
-and one state after the other, as published gradient-inversion code is written. Ratios are of one run.
+Both use `attacks.signals`, one thread. "Plain autograd" is the same attack through
+`problems.eegnet.EEGNet` itself, one trial and one state after the other, as published
+gradient-inversion code is written. Ratios are of one run.
 """
 
 from __future__ import annotations

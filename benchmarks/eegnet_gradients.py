@@ -44,7 +44,9 @@ class Published(nn.Module):
 
 
 def main(quick: bool = False) -> dict[str, float]:
-    """Print and return the measurements, forward and backward on one thread; `quick` makes them small enough for a test."""
+    """Print and return the measurements, forward and backward on one thread; `quick` makes them
+    small enough for a test.
+    """
     rounds, threads = 2 if quick else 15, torch.get_num_threads()
     torch.set_num_threads(1)
     try:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from companion.eeg.figures import PERCENT, caption
+from companion.eeg.figures import PERCENT
 from companion.eeg.overheard import ATTACKERS
 from companion.eeg.shards import SHOWN
 from companion.eeg.tables import PAPER_RATES, Trace
-from companion.house import COLOURS
+from companion.house import COLOURS, caption
 
 DEFENCE_COLOURS = {"raw": "#222222", **COLOURS, "random start": "#E69F00"}
 DEFENCE_LABELS = {
@@ -30,7 +30,7 @@ UNITS = {"one run": "rounds of one run", "many models": "models"}
 CURVES = ("#0072B2", "#009E73", "#D55E00")
 
 
-def states_seen(seen: pd.DataFrame, counted: pd.DataFrame, ceiling: float, words: str) -> Figure:
+def states_seen(seen: pd.DataFrame, counted: pd.DataFrame, ceiling: float, source: str) -> Figure:
     """Return how well trials are rebuilt by how many states were seen, and equations below."""
     figure = Figure(figsize=(8, 5.6))
     top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1.2))
@@ -50,7 +50,9 @@ def states_seen(seen: pd.DataFrame, counted: pd.DataFrame, ceiling: float, words
     _per_unknown(bottom, counted)
     for axes in (top, bottom):
         axes.legend(fontsize="x-small", loc="center left", bbox_to_anchor=(1.01, 0.5))
-    caption(figure, words)
+    trials = f"{seen['trials'].max()} trials of single-trial agents."
+    bands = "Bands: 95 % over people (Student). Algorithm 1: the paper's steps, ψ₀ = 0."
+    caption(figure, f"{source} {trials} {bands}")
     return figure
 
 
@@ -68,7 +70,7 @@ def _per_unknown(axes, counted: pd.DataFrame) -> None:
     axes.minorticks_off()
 
 
-def fig7(traces: Mapping[str, Sequence[Trace]], words: str) -> Figure:
+def fig7(traces: Mapping[str, Sequence[Trace]], source: str) -> Figure:
     """Return Fig. 7: half a second of one channel, original and reconstructions.
 
     `traces` maps the attacker's name to its traces; a row each, one column a trial.
@@ -88,8 +90,20 @@ def fig7(traces: Mapping[str, Sequence[Trace]], words: str) -> Figure:
         axes.set_xlabel("time (s)")
     looks = {"loc": "outside upper center", "ncols": 3, "fontsize": "small"}
     figure.legend(list(handles.values()), list(handles), **looks)
-    caption(figure, words)
+    words = "Half a second of one channel, trials chosen by seed"
+    over = "correlations are over all channels (D-PSGD, Algorithm 1)"
+    caption(figure, f"{source} {words}; {over}.")
     return figure
+
+
+def slider(draw_traces: Callable[[int], Sequence[Trace]], numbers: Sequence[int], source: str):
+    """Return what draws Fig. 7 for a place in `numbers`, of models seen, and the slider's range."""
+
+    def draw(number: float) -> Figure:
+        states = numbers[int(number) - 1]
+        return fig7({f"{states} models": draw_traces(states)}, source)
+
+    return draw, (len(numbers), 1, len(numbers), 1, "place in the list of models seen")
 
 
 def _trace(axes, trace: Trace) -> None:
@@ -104,7 +118,7 @@ def _trace(axes, trace: Trace) -> None:
     axes.set_ylim(-1.25 * largest, largest)
 
 
-def reidentified(rates: pd.DataFrame, chance: float, words: str) -> Figure:
+def reidentified(rates: pd.DataFrame, chance: float, source: str) -> Figure:
     """Return how often people are named, with intervals: one column a classifier.
 
     One row with, one without alignment.
@@ -123,7 +137,9 @@ def reidentified(rates: pd.DataFrame, chance: float, words: str) -> Figure:
         row[0].yaxis.set_major_formatter(PERCENT)
     handles = _attackers(rates, chance)
     figure.legend(handles=handles, loc="outside upper center", ncols=3, fontsize="small")
-    caption(figure, words)
+    rebuilt = rates[rates["defence"] != "raw"]["trials"].max()
+    each = f"{rebuilt} reconstructions each, all attacked trials for raw"
+    caption(figure, f"{source} Bars: 95 % Wilson intervals; {each}.")
     return figure
 
 
@@ -165,7 +181,7 @@ def _attackers(rates: pd.DataFrame, chance: float) -> list[Line2D]:
     return [*handles, Line2D([], [], color="#999999", ls="-.", label=paper)]
 
 
-def steps(summary: pd.DataFrame, rates: pd.DataFrame, words: str) -> Figure:
+def steps(summary: pd.DataFrame, rates: pd.DataFrame, source: str) -> Figure:
     """Return reconstruction and re-identification by d_0, from none (D-PSGD) to the paper's own."""
     figure = Figure(figsize=(9.6, 3.9))
     left, right = figure.subplots(1, 2)
@@ -177,7 +193,7 @@ def steps(summary: pd.DataFrame, rates: pd.DataFrame, words: str) -> Figure:
     right.set(ylabel="subject named correctly", ylim=(-0.03, 1.05))
     right.set_title("Re-identification (many models)")
     right.yaxis.set_major_formatter(PERCENT)
-    caption(figure, words)
+    caption(figure, f"{source} Bars: 95 % (Student over people; Wilson over trials).")
     return figure
 
 
@@ -198,7 +214,7 @@ def _over_steps(axes, table: pd.DataFrame, name: str, by: str) -> None:
     axes.legend(fontsize="small")
 
 
-def straight(table: pd.DataFrame, chance: float, words: str) -> Figure:
+def straight(table: pd.DataFrame, chance: float, source: str) -> Figure:
     """Return how often people are named by estimates alone, by states; a row is an attacker."""
     alignments = list(table["aligned"].unique())
     attackers = [name for name in ATTACKERS[1:] if name in set(table["attacker"])]
@@ -214,7 +230,8 @@ def straight(table: pd.DataFrame, chance: float, words: str) -> Figure:
         row[0].set_ylabel("subject named correctly")
     handles, labels = panels[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside right center", fontsize="x-small")
-    caption(figure, words)
+    bars = f"Bars: 95 % Wilson intervals, {table['trials'].iloc[0]} trials"
+    caption(figure, f"{source} {bars}. Lines: chance, and the paper's two rates.")
     return figure
 
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import pandas as pd
-from IPython.display import HTML
 
-from companion import claims
 from companion.claims import Claim, Numbers, Table, judge, threshold
-from companion.data.eeg import Recordings
 from companion.eeg import tables
+from companion.eeg.params import Params
 from companion.eeg.tables import Learnt, best, pick, told
 from companion.intervals import exact_ends, excess
 
@@ -69,10 +68,10 @@ def remembered(
     raw = tables.kinds(rates[rates["defence"] == "raw"], "aligned")
     whole = tables.kinds(sessions, "recentred").assign(classifier="whole sessions, covariances")
     luck = {"chance": chance, "twice": 2 * chance, "trials": pd.concat([raw, whole])}
-    one, aligned = 1 / members["trials"].iloc[0], told(raw[raw["aligned"]])
+    aligned = told(raw[raw["aligned"]])
     return [
         judge("eeg-delta", count, counted=largest, iterations=iterations),
-        judge("ours-eeg-members", told(members), chance=one, twice=2 * one),
+        judge("ours-eeg-members", told(members), chance=chance, twice=2 * chance),
         judge("ours-eeg-alignment", aligned, looks=len(aligned), **luck),
     ]
 
@@ -123,8 +122,32 @@ def _margin(summary: Table) -> Claim:
     return judge("ours-eeg-margin", tenth, _calibrated(summary), steps=rows, one=one)
 
 
-def show(rows: list[Claim], data: Recordings, others: list[Claim], output: str) -> HTML:
-    """Return the table of verdicts, after saving it; `others` rest on other recordings."""
-    every = [*claims.on(data.provenance, rows), *others]
-    claims.save(every, "04_eeg_reidentification", output)
-    return HTML(claims.as_html(every))
+def crowd(found: tuple[Table, Table] | None, params: Params) -> Claim:
+    """Return the row on the identity of many people, from `rates` and `straight` of them."""
+    chance, told_at = 1 / params.crowd, tables.PAPER_RATES[1]
+    people = [] if found is None else tables.by_defence(*found, chance)
+    numbers: Numbers = {"chance": chance, "twice": 2 * chance, "people": params.crowd}
+    numbers["few"], numbers["many"] = (
+        tables.trials_to_tell(told_at, each) for each in (params.chance, chance)
+    )
+    few = len(params.subjects)
+    return judge("identity-of-many", people, found is not None, nine=few, **numbers)
+
+
+def rests_on(claim: Claim, many: Claim) -> Claim:
+    """Return the row on identity, decided by many people where few cannot decide it."""
+    undecided = claim.verdict == "cannot be checked" != many.verdict
+    if claim.key != "identity-protected" or claim.data or not undecided:
+        return claim
+    changes = {"verdict": many.verdict, "condition": many.condition}
+    reason = f"{claim.reason} So few people cannot tell; more can, and the verdict is theirs."
+    return dataclasses.replace(claim, **changes, reason=reason)
+
+
+def promised(means: Table | None) -> list[Claim]:
+    """Return the row on what a promise costs with the fewest trials, at its middle delta."""
+    if means is None:
+        return []
+    fewest = means[means["trials"] == means["trials"].min()].reset_index(drop=True)
+    found = fewest.iloc[len(fewest) // 2]
+    return [judge("ours-eeg-promise", found, needed=tables.needed(means, found["delta"]))]

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
 import pandas as pd
+from IPython.display import HTML
 from matplotlib.figure import Figure
 
-from companion.claims import Claim, on
+from companion import promises
+from companion.claims import BROKEN, Claim, as_html, on, save
 from companion.data.eeg import Recordings
-from companion.eeg import attack_figures, claims, figures, shards, tables, trials
-from companion.eeg.params import Params
+from companion.eeg import attack_figures, claims, figures, promise, shards, tables, trials
+from companion.eeg.params import Attacking, Params
 
 
 class Study(NamedTuple):
@@ -28,19 +31,64 @@ def study(params: Params | None) -> Study | None:
     if params is None:
         return None
     recordings = trials.load(params)
-    learnt = tables.learnt(shards.accuracies(params, recordings), recordings)
+    learnt = tables.learnt(shards.trained(params, recordings).accuracies, recordings)
     attacks = shards.attacks(params, recordings, shards.by_states(params, recordings))
     rates = shards.rates(params, recordings, attacks)
     return Study(params, recordings, learnt, tables.attacked(attacks.table), rates)
+
+
+class Crowd(NamedTuple):
+    """Who of many people is named, by looks and straight from gradients."""
+
+    params: Attacking
+    recordings: Recordings
+    rates: pd.DataFrame
+    straight: pd.DataFrame
+
+
+def crowd(params: Params) -> Crowd | None:
+    """Return who of many people is named; None where they are not asked for, or not there."""
+    many = params.crowded()
+    recordings = None if many is None else trials.real(many)
+    if recordings is None:
+        return None
+    attacks = shards.Attacks(pd.DataFrame(columns=shards.WAY), np.empty((0, 0, 0)))
+    if params.crowd_trials:
+        attacks = shards.attacks(many, recordings, shards.by_states(many, recordings))
+    rates = shards.rates(many, recordings, attacks)
+    return Crowd(many, recordings, rates, shards.straight(many, recordings))
+
+
+def named(many: Crowd | None, profile: str, output: str) -> Figure | None:
+    """Return who of many people is named straight from gradients, saved as fig7_crowd."""
+    if many is None:
+        return None
+    source = figures.source_of(profile, many.recordings)
+    figure = attack_figures.straight(many.straight, many.params.chance, source)
+    numbers = tables.numbers(rates=many.rates, direct=many.straight)
+    _save(figure, "fig7_crowd", many, profile, output, numbers)
+    return figure
+
+
+def show(params: Params, data: Recordings, rows: list[Claim], other, many, output: str) -> HTML:
+    """Return the table of verdicts, after saving it: each on the recordings that it rests on.
+
+    Where few people cannot decide about identity, many do.
+    """
+    every = [*on(data.provenance, rows), *verdicts(other)]
+    if params.crowd:
+        row = claims.crowd(many and (many.rates, many.straight), params)
+        every = [*(claims.rests_on(one, row) for one in every), row]
+    save(every, "04_eeg_reidentification", output)
+    return HTML(as_html(every))
 
 
 def fig6(other: Study | None, profile: str, output: str) -> Figure | None:
     """Return Fig. 6 of other people, saved as fig6_second; None where there is no study."""
     if other is None:
         return None
-    source = figures.source(profile, other.recordings)
-    words = f"{source} Network weights {other.params.weight:g}, {other.learnt.classes} classes."
-    figure = figures.fig6(other.learnt, words)
+    source = figures.source_of(profile, other.recordings)
+    figure = figures.fig6(other.learnt, source, other.params.weight)
     _save(figure, "fig6_second", other, profile, output, other.learnt.numbers())
     return figure
 
@@ -49,15 +97,16 @@ def reidentified(other: Study | None, profile: str, output: str) -> Figure | Non
     """Return who of other people is named, saved as fig7_identity_second."""
     if other is None:
         return None
-    source, rebuilt = figures.source(profile, other.recordings), other.results["trials"].iloc[0]
-    words = f"{source} Bars: 95 % Wilson intervals; {rebuilt} reconstructions each."
-    figure = attack_figures.reidentified(other.rates, other.params.chance, words)
+    source = figures.source_of(profile, other.recordings)
+    figure = attack_figures.reidentified(other.rates, other.params.chance, source)
     numbers = tables.numbers(rates=other.rates, attacks=other.results)
     _save(figure, "fig7_identity_second", other, profile, output, numbers)
     return figure
 
 
-def _save(figure: Figure, name: str, other: Study, profile: str, output: str, numbers) -> None:
+def _save(
+    figure: Figure, name: str, other: Study | Crowd, profile: str, output: str, numbers
+) -> None:
     record = other.params.record("04_eeg_reidentification", profile, other.recordings)
     figures.save(figure, name, output, **record, numbers=numbers)
 
@@ -69,3 +118,36 @@ def verdicts(other: Study | None) -> list[Claim]:
     known = other.recordings.provenance
     found = other.learnt.difference, other.results, other.rates
     return on(known, claims.elsewhere(*found, known.name))
+
+
+def record_promises(params: Params, data: Recordings, means: pd.DataFrame | None, output) -> None:
+    """Keep each promised delta, with the fewest trials that suffice for it, or the most tried."""
+    for delta, own in [] if means is None else means.groupby("delta"):
+        enough = own[own["promise"] >= own["twin"] - BROKEN / 10]
+        row = (enough if len(enough) else own.tail(1)).iloc[0]
+        trials, people = int(row["trials"]), int(row["people"])
+        plan = promise.planned(delta, trials, params.promise_iterations, promise.dim_of(data))
+        schedules = plan.schedules
+        chosen = {"lam_0": schedules.lam_0, "nu": schedules.nu, "varsigma": schedules.varsigma[0]}
+        chosen |= {"d_0": list(schedules.d_0), "clip": promise.CLIP, "degree": plan.terms.degree}
+        mean, low, high = (
+            float(np.clip(row[name], 0, 1)) for name in ("promise", "promise_low", "promise_high")
+        )
+        promises.record(
+            output,
+            promises.Promise(
+                name=f"EEG, {delta:g} for ever, {trials} trials an agent",
+                data=data.provenance.name,
+                model="softmax on log-covariances",
+                parameters=chosen | {"trials": trials},
+                unit="one arrival of one trial of one agent",
+                delta=float(row["certified"]),
+                horizon=promises.FOR_EVER,
+                T=params.promise_iterations,
+                accuracy=(mean, low, high),
+                runs=people,
+                twin=float(row["twin"]),
+                best_unprotected=float(row["unprotected"]),
+                certified_by="ldp_core.accountant.promise",
+            ),
+        )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 
 import matplotlib as mpl
@@ -10,32 +9,17 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from companion import house
 from companion.eeg.tables import Learnt
-from companion.house import COLOURS, explore, style  # noqa: F401 (a notebook's dress)
+from companion.house import COLOURS, caption, explore, save, style  # noqa: F401
+from companion.house import source as source_of  # noqa: F401
 
 GREY = "#777777"
+SHADES = ("#7A0177", "#C51B8A", "#F768A1", "#FBB4B9")  # of promises, the strictest darkest
 PERCENT = mpl.ticker.PercentFormatter(1.0, decimals=0)
 
 
-def caption(figure: Figure, words: str) -> None:
-    """Write the caption in as many lines as the width asks for."""
-    house.caption(figure, textwrap.fill(words, int(13 * figure.get_figwidth())))
-
-
-def save(figure: Figure | None, name: str, output: str, **record) -> None:
-    """Save a figure, if there is one."""
-    if figure is not None:
-        house.save(figure, name, output, **record)
-
-
-def source(profile: str, data) -> str:
-    """Return the beginning of a caption: the profile, and what the data are."""
-    return f"Profile {profile}. {data.provenance.caption()}"
-
-
 def heads(
-    power: np.ndarray, subjects: Sequence[int], ch_names: Sequence[str], words: str
+    power: np.ndarray, subjects: Sequence[int], ch_names: Sequence[str], source: str
 ) -> Figure:
     """Return maps of the head, one a person: where its power [subjects, channels] lies, log10."""
     import mne
@@ -51,11 +35,11 @@ def heads(
         axes.set_title(f"{person}", fontsize="small", loc="center")
     bar = figure.colorbar(image, ax=list(panels), shrink=0.75)
     bar.set_label("log₁₀ power", fontsize="small")
-    caption(figure, words)
+    caption(figure, source)
     return figure
 
 
-def fig6(learnt: Learnt, words: str) -> Figure:
+def fig6(learnt: Learnt, source: str, weight: float) -> Figure:
     """Return Fig. 6: accuracy on the person left out, over time, and person by person."""
     figure = Figure(figsize=(11, 5.2))
     left, right = figure.subplots(1, 2, width_ratios=(3, 2))
@@ -69,11 +53,13 @@ def fig6(learnt: Learnt, words: str) -> Figure:
         axes.yaxis.set_major_formatter(PERCENT)
     looks = {"loc": "outside upper center", "fontsize": "small", "ncols": 3}
     figure.legend(handles.values(), handles.keys(), **looks)
-    caption(figure, words)
+    caption(figure, f"{source} Network weights {weight:g}, {learnt.classes} classes.")
     return figure
 
 
-def left_open(settings: pd.DataFrame | None, classes: int, words: str) -> Figure | None:
+def left_open(
+    settings: pd.DataFrame | None, classes: int, source: str, iterations: int
+) -> Figure | None:
     """Return final accuracies of all settings, with and without quantisation, if there are any."""
     if settings is None:
         return None
@@ -98,7 +84,7 @@ def left_open(settings: pd.DataFrame | None, classes: int, words: str) -> Figure
     axes.set_title("What the paper leaves open, at its own ratio d₀ / λ₀", fontsize="medium")
     axes.xaxis.set_major_formatter(PERCENT)
     figure.legend(loc="outside upper center", fontsize="small", ncols=2)
-    caption(figure, words)
+    caption(figure, f"{source} {iterations} iterations.")
     return figure
 
 
@@ -148,3 +134,28 @@ def _by_subject(axes, learnt: Learnt) -> None:
 
 def _chance(line, classes: int) -> None:
     line(1 / classes, color=GREY, ls=":", lw=1.2, label="chance")
+
+
+def promised(means: pd.DataFrame | None, classes: int, there: int, source: str) -> Figure | None:
+    """Return what a promise costs, by the number of trials an agent has; `there` it really has."""
+    if means is None:
+        return None
+    figure = Figure(figsize=(8.6, 4.8))
+    axes = figure.subplots()
+    for colour, (delta, curve) in zip(SHADES, means.groupby("delta"), strict=False):
+        error = np.abs(curve[["promise_low", "promise_high"]].T - curve["promise"])
+        looks = {"marker": "o", "capsize": 3, "color": colour, "label": f"promised: δ ≤ {delta:g}"}
+        axes.errorbar(curve["trials"], curve["promise"], yerr=error, **looks)
+        axes.plot(curve["trials"], curve["twin"], color=colour, ls="--", lw=1)
+    axes.plot([], [], color=GREY, ls="--", lw=1, label="its unquantised twin")
+    best = means["unprotected"].mean()
+    label = "one computer, no promise, same features"
+    axes.axhline(best, color=COLOURS["unquantised"], lw=1.4, label=label)
+    axes.axvline(there, color=GREY, lw=0.8, label=f"trials that an agent has here: {there}")
+    _chance(axes.axhline, classes)
+    axes.set(xscale="log", xlabel="trials an agent has before its first message")
+    axes.set(ylabel="accuracy on the person left out", title="What a promise for EEG would need")
+    axes.yaxis.set_major_formatter(PERCENT)
+    axes.legend(fontsize="x-small", loc="center left", bbox_to_anchor=(1.01, 0.5))
+    caption(figure, f"{source} Bars: 95 % over people (Student).")
+    return figure

@@ -22,6 +22,7 @@ CLASSIFIERS = ("log-covariance", "log-spectrum", "EEGNet")
 DEFENCES = ("D-PSGD", "unquantised", "quantised", "random start", "dithered")
 Band = Annotated[tuple[Positive, ...], Field(min_length=2, max_length=2)]
 Window = tuple[NotNegative, ...]  # seconds after the cue; empty: all of each trial
+Share = Annotated[float, Field(gt=0, lt=1)]
 NotNegativeCount = Annotated[int, Field(ge=0)]
 States = Annotated[int, Field(ge=1, le=200)]
 
@@ -152,14 +153,20 @@ class Params(Training, Attacking):
     budget_iterations: Annotated[int, Field(ge=3)] = 40
     budget_arrivals: Annotated[tuple[NotNegativeCount, ...], Field(min_length=1)] = (0, 20)
     budget_agents: Annotated[int, Field(ge=1, le=AGENTS)] = 1
-    member_iterations: Count = 20
+    promise_trials: tuple[Count, ...] = (100, 300, 1000, 3000, 10000)  # of an agent, at first
+    promise_deltas: tuple[Share, ...] = (0.1, 0.25, 0.5)
+    promise_iterations: Count = 50
     second: str = ""
     second_window: Window = (0.5, 2.5)
+    crowd: Annotated[int, Field(ge=0, le=109)] = 30  # people of PhysioNet; 0: none
+    crowd_trials: NotNegativeCount = 0  # of each that are rebuilt
 
     def check(self) -> None:
         """Raise when the parameters contradict each other, before anything is computed."""
         super().check()
         check_window("second_window", self.second_window)
+        if 0 < self.crowd < AGENTS:
+            raise ParameterError(f"crowd = {self.crowd} must be 0 or at least {AGENTS} people")
         for name in ("folds", "ablation_folds"):
             self._check_people(name)
         for k in self.budget_arrivals:
@@ -185,6 +192,18 @@ class Params(Training, Attacking):
             return None
         there = {"data": self.second, "window": self.second_window, "second": ""}
         return self.into(Params, **there, attack_aligned=(False,), attack_factors=())
+
+    def crowded(self) -> Attacking | None:
+        """Return the attackers of many people, as recorded; None where there are none."""
+        if not self.crowd:
+            return None
+        everybody = tuple(range(1, self.crowd + 1))
+        there = {"data": "physionet", "subjects": everybody, "window": self.second_window}
+        plain = {"attack_aligned": (False,), "attack_factors": ()}
+        plain |= {"attack_trials": max(1, self.crowd_trials)}
+        if not self.crowd_trials:  # only looked at, to see that people can be told apart at all
+            plain["identity_classifiers"] = CLASSIFIERS[:2]
+        return self.into(Attacking, **there, **plain)
 
     def ablations(self) -> dict[str, Training]:
         """Return the trainings compared: what the paper leaves open, one thing at a time.

@@ -15,7 +15,7 @@ import pandas as pd
 from companion import runs
 from companion.attacks import signals
 from companion.data.eeg import Recordings
-from companion.eeg import overheard, training
+from companion.eeg import overheard, promise, training
 from companion.eeg.overheard import ATTACKERS, CLEAR
 from companion.eeg.params import DEFENCES, Attack, Attacking, Params, Training
 from companion.eeg.trials import scene
@@ -35,17 +35,26 @@ class Attacks(NamedTuple):
     x: np.ndarray
 
 
-def accuracies(params: Params, data: Recordings) -> pd.DataFrame:
-    """Return variant, subject, run, t, agent, accuracy, diverged of all folds."""
+class Trained(NamedTuple):
+    """All trainings: rows of accuracies, and whom their models call the one who is not in it."""
+
+    accuracies: pd.DataFrame
+    members: pd.DataFrame
+
+
+def trained(params: Params, data: Recordings) -> Trained:
+    """Return variant, subject, run, t, agent, accuracy, diverged of all folds, and `members`."""
     folds = f"{len(params.tests)} folds x {params.seeds} seeds x {len(VARIANTS)} variants"
     pieces = trainings(params, data, params.tests, params.seeds)
-    return _learnt(pieces, runs.run(training.accuracies, pieces, description=folds))
+    results = runs.run(training.learnt, pieces, description=folds)
+    tables = [learnt(piece, result) for piece, result in zip(pieces, results, strict=True)]
+    return Trained(pd.concat(tables, ignore_index=True), members(params, pieces, results))
 
 
 def trainings(
     params: Training, data: Recordings, tests: Iterable[int], seeds: int = 1
 ) -> list[dict]:
-    """Return the arguments of `training.accuracies`: a left-out subject, a seed, a variant each."""
+    """Return the arguments of `training.learnt`: a left-out subject, a seed, a variant each."""
     common = _common(params.into(Training), data)
     return [
         {**common, "test": test, "run": run, "variant": variant}
@@ -57,12 +66,6 @@ def trainings(
 
 def _common(params: Training | Attack, data: Recordings) -> dict:
     return {"params": params.model_dump(mode="json"), "data": data.provenance.sha256}
-
-
-def _learnt(pieces: list[dict], results: list) -> pd.DataFrame:
-    """Return the results of trainings as rows, one a time and agent."""
-    tables = [learnt(piece, result) for piece, result in zip(pieces, results, strict=True)]
-    return pd.concat(tables, ignore_index=True)
 
 
 def learnt(piece: Mapping, result: Mapping[str, np.ndarray]) -> pd.DataFrame:
@@ -101,7 +104,7 @@ def ablation(params: Params, data: Recordings) -> pd.DataFrame | None:
         for piece in trainings(setting, data, params.ablation_folds)
     ]
     pieces = [piece for _, piece in named]
-    results = runs.run(training.accuracies, pieces, description=f"{len(settings)} settings")
+    results = runs.run(training.learnt, pieces, description=f"{len(settings)} settings")
     tables = [
         learnt(piece, result).assign(setting=label)
         for (label, piece), result in zip(named, results, strict=True)
@@ -125,24 +128,45 @@ def spent(params: Params, data: Recordings) -> pd.DataFrame:
     return pd.concat(tables, ignore_index=True)
 
 
-def members(params: Params, data: Recordings) -> pd.DataFrame:
+def members(params: Params, pieces: list[dict], results: list) -> pd.DataFrame:
     """Return how often the model names the person who did not take part, by variant.
 
     One model per left-out subject. The attacker compares everybody's loss with that person's mean
-    loss under the other models, and names the one whose loss stands out most.
+    loss under the other models, and names the one whose loss stands out most. Of several seeds the
+    first is looked at: others are of the same people.
     """
-    common = _common(params.lasting(params.member_iterations), data)
-    named = [(variant, test) for variant in VARIANTS[::-1] for test in params.subjects]
-    pieces = [{**common, "test": test, "variant": variant} for variant, test in named]
-    results = runs.run(training.losses, pieces, description="who took part")
-    rows = []
+    rows, places = [], {subject: place for place, subject in enumerate(params.subjects)}
     for variant in VARIANTS[::-1]:
-        own = zip(named, results, strict=True)
-        loss = np.array([result["loss"] for (name, _), result in own if name == variant])
-        others = (loss.sum(axis=0) - loss) / (len(loss) - 1)
-        guessed = (loss - others).argmax(axis=1)
-        rows.append({"variant": variant, **rate(np.arange(len(loss)), guessed)})
+        own = [
+            (places[piece["test"]], result["loss"])
+            for piece, result in zip(pieces, results, strict=True)
+            if piece["variant"] == variant and piece["run"] == 0
+        ]
+        who, loss = (np.array(part) for part in zip(*own, strict=True))
+        others = (loss.sum(axis=0) - loss) / max(len(loss) - 1, 1)
+        guessed = np.nan_to_num(loss - others).argmax(axis=1)  # who has diverged says nothing
+        rows.append({"variant": variant, **rate(who, guessed)})
     return pd.DataFrame(rows)
+
+
+def promised(params: Params, data: Recordings) -> pd.DataFrame | None:
+    """Return accuracies by trials, delta and left-out subject: promise, twin, unprotected."""
+    if not (params.promise_trials and params.promise_deltas):
+        return None
+    common = _common(params.lasting(params.promise_iterations), data)
+    alone = [{**common, "test": test} for test in params.tests]
+    best = runs.run(promise.unprotected, alone, description="logistic regression")
+    pieces = [piece | {"trials": trials} for trials in params.promise_trials for piece in alone]
+    pieces = [piece | {"deltas": list(params.promise_deltas)} for piece in pieces]
+    results = runs.run(promise.kept, pieces, description="promises")
+    known = {test: float(found["accuracy"]) for test, found in zip(params.tests, best, strict=True)}
+    tables = []
+    for piece, result in zip(pieces, results, strict=True):
+        named = {"trials": piece["trials"], "delta": piece["deltas"], "subject": piece["test"]}
+        tables.append(pd.DataFrame(named | dict(result)))
+    return pd.concat(tables, ignore_index=True).assign(
+        unprotected=lambda t: t["subject"].map(known)
+    )
 
 
 def rate(who: np.ndarray, guessed: np.ndarray) -> dict[str, float]:

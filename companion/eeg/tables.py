@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,10 +21,11 @@ from companion.eeg.overheard import network, unknowns
 from companion.eeg.params import Params
 from companion.eeg.shards import SHOWN, WAY, Attacks, rate
 from companion.eeg.trials import scene
-from companion.intervals import exact_ends
+from companion.intervals import exact_ends, student
 from companion.params import AGENTS
 
 SMOOTHED = 5  # epochs
+MOST_TRIALS = 5000  # that are tried, to tell a rate from chance
 SECONDS_SHOWN = 0.5  # of one channel in Fig. 7, as in the paper
 COVARIANCES = "bnci2014_001_cov"  # below LDP_DATA: both whole sessions of the paper's own subjects
 PAPER_RATES = (0.743, 0.145)  # section 4.3: reduced "from 74.3% to 14.5%"
@@ -146,7 +147,7 @@ def difference(table: pd.DataFrame, classes: int) -> dict[str, float]:
     mean, folds = float(apart.mean()), len(apart)
     if folds < 2:
         return {"mean": mean, "low": np.nan, "high": np.nan, "p": np.nan, "folds": folds}
-    half = stats.t.ppf(0.975, folds - 1) * apart.std(ddof=1) / np.sqrt(folds)
+    half = student(apart.std(ddof=1), folds)
     options = {"permutation_type": "samples", "n_resamples": 10_000}
     test = stats.permutation_test((apart,), np.mean, rng=np.random.default_rng(0), **options)
     ends = {"low": mean - half, "high": mean + half}
@@ -166,6 +167,35 @@ def settings(ablation: pd.DataFrame | None, classes: int) -> pd.DataFrame | None
     return pd.DataFrame(rows)
 
 
+def promised(table: pd.DataFrame | None) -> pd.DataFrame | None:
+    """Return means over people by trials and delta, and what a promise costs, with its interval.
+
+    `difference` is that from the learner without a promise; intervals are Student's over people.
+    """
+    if table is None:
+        return None
+    table = table.assign(difference=table["promise"] - table["unprotected"])
+    grouped = table.groupby(["trials", "delta"], sort=True)
+    shown, people = grouped.mean().drop(columns="subject"), grouped["subject"].count()
+    for name in ("promise", "difference"):
+        half = student(grouped[name].std(ddof=1), people)
+        shown[f"{name}_low"], shown[f"{name}_high"] = shown[name] - half, shown[name] + half
+    return shown.assign(people=people).reset_index()
+
+
+def needed(means: pd.DataFrame, delta: float) -> str:
+    """Return how many trials bring a promise within BROKEN / 10 of its twin, in words."""
+    own = means[means["delta"] == delta]
+    enough = own[own["promise"] >= own["twin"] - BROKEN / 10]["trials"]
+    return f"{enough.min():,}" if len(enough) else f"more than {own['trials'].max():,}"
+
+
+def trials_of_an_agent(params: Params, data: Recordings) -> int:
+    """Return how many trials an agent holds, on average over agents and left-out people."""
+    everybody = sum(len(subject) for subject in data.subjects)
+    return round(everybody * (1 - params.chance) / AGENTS)
+
+
 def head_power(params: Params) -> np.ndarray:
     """Return where the power of every subject lies [subjects, channels]: log10, against its mean."""
     trials = scene(params, False)
@@ -183,8 +213,7 @@ def attacked(attacks: pd.DataFrame) -> pd.DataFrame:
     grouped = attacks.groupby(WAY, sort=False)[MEASURES]
     people = attacks.groupby([*WAY, "subject"], sort=False)[MEASURES].mean()
     people, table = people.groupby(WAY, sort=False), grouped.mean()
-    count = people.count()
-    half = stats.t.ppf(0.975, count - 1) * people.std(ddof=1) / np.sqrt(count)
+    half = student(people.std(ddof=1), people.count())
     for name in MEASURES[:4]:
         table[f"{name}_low"], table[f"{name}_high"] = (
             table[name] - half[name],
@@ -227,6 +256,12 @@ def traces(
     """Return a `trace` of each of some trials."""
     where = {"aligned": params.attack_aligned[0], "factor": 1.0} | where
     return [trace(params, attacks, data, where | {"trial": trial}) for trial in trials]
+
+
+def by_number(params: Params, attacks: Attacks, data: Recordings) -> Callable[[int], list[Trace]]:
+    """Return a function: from the number of models seen to the traces of two trials."""
+    where = {"attacker": "many models", "aligned": False}
+    return lambda states: traces(params, attacks, data, (0, 1), **where, states=states)
 
 
 def trace(params: Params, attacks: Attacks, data: Recordings, where: dict) -> Trace:
@@ -310,6 +345,16 @@ def told(table: pd.DataFrame) -> pd.DataFrame:
     pairs = zip(table["hits"], table["trials"], strict=True)
     ends = [exact_ends(hits, trials, len(table)) for hits, trials in pairs]
     return table.assign(told_low=[low for low, _ in ends], told_high=[high for _, high in ends])
+
+
+def trials_to_tell(rate: float, chance: float, level: float = 0.05, power: float = 0.8) -> int:
+    """Return how many trials tell a rate from chance: the exact one-sided test, with this power.
+
+    From that number on the power does not fall below again.
+    """
+    trials = np.arange(1, MOST_TRIALS)
+    needed = binom.isf(level, trials, chance) + 1  # hits that are called above chance
+    return int(trials[binom.sf(needed - 1, trials, rate) < power].max() + 1)
 
 
 def least_noticed(table: pd.DataFrame, chance: float) -> float:

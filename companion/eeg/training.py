@@ -68,11 +68,11 @@ def prepared(trials: Trials) -> Prepared:
     return prepare(network_of(trials, "batch"), trials.x)
 
 
-def start(here: Fold, number: int) -> np.ndarray:
+def start(here: Fold) -> np.ndarray:
     """Return theta_0 [1, agents, dim], the same at all agents; fixed statistics are taken there."""
     settings, oracle = here.settings, here.oracle
     scale = settings.convolution_scale
-    theta_0 = initial_state(oracle.network, scale, seed=settings.seed, run=number)
+    theta_0 = initial_state(oracle.network, scale, seed=settings.seed, run=here.number)
     theta_0 = np.repeat(theta_0[None, None], AGENTS, axis=1)
     if settings.batch_norm == "fixed":
         oracle.calibrate(theta_0)
@@ -87,15 +87,17 @@ def train(here: Fold, theta_0, variant: Variant, oracle=None, observe=None) -> o
     return optimizer.run(algorithm, oracle or here.oracle, theta_0, settings.iterations, **options)
 
 
-def accuracies(params: dict, data: str, test: int, run: int, variant: Variant) -> Result:
+def learnt(params: dict, data: str, test: int, run: int, variant: Variant) -> Result:
     """Return what agents learn without a subject: `t [times]` and `accuracy [times, agents]` on it.
 
-    After a divergence accuracies are NaN, and `diverged` is its iteration (else -1).
+    And the mean `loss` of the last models on every subject's trials, who took part or not. After a
+    divergence accuracies and losses are NaN, and `diverged` is its iteration (else -1).
     """
     here = fold(params, data, test, run)
     settings, tested = here.settings, here.trials.rows([test])
     times = evaluation_times(settings.iterations, settings.evaluate_every)
     accuracy, progress, diverged = np.full((len(times), AGENTS), np.nan), _Counted(here.oracle), -1
+    loss = np.full(len(settings.subjects), np.nan)
 
     def evaluate(state: optimizer.State, messages: optimizer.Messages | None = None) -> None:
         if state.t in times:
@@ -103,10 +105,24 @@ def accuracies(params: dict, data: str, test: int, run: int, variant: Variant) -
             accuracy[times.index(state.t)] = here.oracle.accuracy(state.theta, tested, seen)[0]
 
     try:
-        evaluate(train(here, start(here, here.number), variant, progress, evaluate))
+        last = train(here, start(here), variant, progress, evaluate)
+        evaluate(last)
+        loss = losses(here, last)
     except ArithmeticError:
         diverged = progress.t
-    return {"t": np.array(times), "accuracy": accuracy, "diverged": np.array(diverged)}
+    named = {"t": np.array(times), "accuracy": accuracy, "loss": loss}
+    return {**named, "diverged": np.array(diverged)}
+
+
+def losses(here: Fold, last: optimizer.State) -> np.ndarray:
+    """Return the mean loss of all agents' models on the trials of every subject."""
+    y = here.trials.y
+    outputs = here.oracle.outputs(last.theta, np.arange(len(y)), here.settings.iterations - 1)[0]
+    outputs = outputs - outputs.max(axis=-1, keepdims=True)
+    of_label = np.take_along_axis(outputs, y[None, :, None], axis=-1)[..., 0]
+    loss = (np.log(np.exp(outputs).sum(axis=-1)) - of_label).mean(axis=0)
+    people = [here.trials.rows([subject]) for subject in here.settings.subjects]
+    return np.array([loss[own].mean() for own in people])
 
 
 def evaluation_times(iterations: int, every: int) -> list[int]:
@@ -178,7 +194,7 @@ def spent(params: dict, data: str, test: int, agent: int, arrivals: list[int]) -
     `[arrivals]`, and the total variation of all messages, `exact [arrivals, (low, mid, high)]`.
     """
     here = fold(params, data, test, 0)
-    theta_0, transcript = start(here, here.number), optimizer.Transcript()
+    theta_0, transcript = start(here), optimizer.Transcript()
     train(here, theta_0, "quantised", observe=transcript)
     algorithm = here.settings.algorithm()
     received = trajectory.received(algorithm, transcript, agent)
@@ -204,22 +220,3 @@ def _replaced(here: Fold, own: tuple, k: int):
     return trajectory.budget(
         algorithm, agent, received, *worlds, theta_0, exact="monte carlo", **options
     )
-
-
-def losses(params: dict, data: str, test: int, variant: Variant) -> Result:
-    """Return the trained model's mean loss on every subject, `loss`; `test` did not take part.
-
-    All folds start from one value, as they would from a public one.
-    """
-    here = fold(params, data, test, 0)
-    last, y = train(here, start(here, 0), variant), here.trials.y
-    rows, seen = np.arange(len(y)), here.settings.iterations - 1
-    outputs = torch.tensor(here.oracle.outputs(last.theta, rows, seen)[0])
-    of_each = [_cross_entropy(own, torch.from_numpy(y)) for own in outputs]
-    loss = torch.stack(of_each).mean(0).numpy()
-    people = [here.trials.rows([subject]) for subject in here.settings.subjects]
-    return {"loss": np.array([loss[own].mean() for own in people])}
-
-
-def _cross_entropy(outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    return torch.nn.functional.cross_entropy(outputs, labels, reduction="none")

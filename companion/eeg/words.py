@@ -8,7 +8,7 @@ from IPython.display import Markdown
 from companion.claims import fill
 from companion.eeg.claims import RESTORED
 from companion.eeg.params import Params
-from companion.eeg.tables import Learnt, pick
+from companion.eeg.tables import PAPER_RATES, Learnt, needed, pick, trials_to_tell
 
 
 def left_out(what: str, name: str) -> Markdown:
@@ -134,3 +134,38 @@ def members(table: pd.DataFrame, chance: float) -> Markdown:
         f"The person who did not take part is named correctly {', '.join(each)}; by chance it "
         f"would be {trials * chance:.0f} of {trials}."
     )
+
+
+def promised(means: pd.DataFrame | None, classes: int) -> Markdown:
+    """Return what a promise for EEG costs with few trials, and how many it would need."""
+    if means is None:
+        return Markdown("(No promise is asked for: `promise_trials`.)")
+    fewest = means[means["trials"] == means["trials"].min()]
+    each = [fill("δ ≤ {delta:g}: {promise:.1%}", row) for row in fewest.to_dict("records")]
+    deltas = sorted(means["delta"].unique())
+    enough = [f"{needed(means, delta)} for δ ≤ {delta:g}" for delta in deltas]
+    return Markdown(
+        f"With {fewest['trials'].iloc[0]} trials an agent, what is sent is right in "
+        f"{'; '.join(each)} of the trials of a stranger. Logistic regression on one computer, "
+        f"which promises nothing, is right in **{means['unprotected'].mean():.1%}**; chance is "
+        f"{1 / classes:.0%}. To come within a point of the twin, an agent would need "
+        f"{'; '.join(enough)} trials. The unit of privacy is one arrival of one trial, the "
+        "promise is for all time."
+    )
+
+
+def crowd(params: Params, rates: pd.DataFrame | None) -> Markdown:
+    """Return how many trials would tell the paper's rate from chance, and who is told apart."""
+    if not params.crowd:
+        return Markdown("(No crowd is asked for: `crowd`.)")
+    told_at, nine = PAPER_RATES[1], len(params.subjects)
+    few, many = (trials_to_tell(told_at, chance) for chance in (params.chance, 1 / params.crowd))
+    text = (
+        f"To tell a rate of {told_at:.1%} from chance takes {few} trials of {nine} people, and "
+        f"{many} of {params.crowd} (exact one-sided test at 5 %, power 80 %)."
+    )
+    if rates is None:
+        return Markdown(f"{text} The recordings of so many people are not here: see LDP_DATA.")
+    raw = rates[rates["defence"] == "raw"]
+    each = [f"{row.classifier} {row.rate:.0%} of {row.trials}" for row in raw.itertuples()]
+    return Markdown(f"{text} True trials are recognised like this: {'; '.join(each)}.")

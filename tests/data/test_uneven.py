@@ -32,7 +32,7 @@ def test_training_sees_all_trials_of_everybody(folder):
     found = trials.aligned(data, params.fs)
     assert [len(found.rows([subject])) for subject in TRIALS] == list(TRIALS.values())
     given = params.model_dump(mode="json"), data.provenance.sha256
-    result = training.accuracies(*given, test=4, run=0, variant="quantised")
+    result = training.learnt(*given, test=4, run=0, variant="quantised")
     right = result["accuracy"] * TRIALS[4]
     assert np.isfinite(right).all() and np.allclose(right, right.round())
 

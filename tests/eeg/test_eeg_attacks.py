@@ -1,4 +1,6 @@
-"""Attacks on EEG training: what is overheard, that nothing leaks from the attacked half, and what is made of the tables."""
+"""Attacks on EEG training: what is overheard, that nothing leaks from the attacked half, and what
+is made of the tables.
+"""
 
 from __future__ import annotations
 
@@ -77,7 +79,9 @@ def test_the_second_attacker_uses_as_many_rounds_as_help_and_were_heard(recordin
 
 
 def test_intervals_are_over_people_and_not_over_their_trials():
-    """Ten trials of each of three people, alike within a person: thirty trials say no more than three."""
+    """Ten trials of each of three people, alike within a person: thirty trials say no more than
+    three.
+    """
     common = {
         "aligned": False,
         "defence": "D-PSGD",
@@ -269,7 +273,9 @@ def test_too_many_trials_are_refused(recordings):
 
 
 def summary(**correlations: float) -> pd.DataFrame:
-    """Return a made-up summary in which every attacker reaches the same correlation under a defence."""
+    """Return a made-up summary in which every attacker reaches the same correlation under a
+    defence.
+    """
     rows = []
     for defence, correlation in correlations.items():
         for attacker in overheard.ATTACKERS:
@@ -436,7 +442,9 @@ def test_a_dither_that_leaks_is_not_excused():
 
 
 def test_recognition_is_the_papers_only_when_one_pair_gives_both_numbers():
-    """A start above 74.3 % for certain is another number, and so is an end above 14.5 %; few trials agree with nothing."""
+    """A start above 74.3 % for certain is another number, and so is an end above 14.5 %; few trials
+    agree with nothing.
+    """
     safe = summary(D_PSGD=0.95, quantised=0.05, random_start=0.04, dithered=0.03)
 
     def judged(clear, ours, spread=0.05):

@@ -1,4 +1,6 @@
-"""Notebook 4's attacks and who-was-it on workers that share no cache with the caller, nor with each other."""
+"""Notebook 4's attacks and who-was-it on workers that share no cache with the caller, nor with each
+other.
+"""
 
 import collections
 import json

@@ -1,4 +1,6 @@
-"""Notebook 4's learning: nobody trains on the one who is tested, alignment looks at nobody else, results are pure."""
+"""Notebook 4's learning: nobody trains on the one who is tested, alignment looks at nobody else,
+results are pure.
+"""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -18,7 +20,9 @@ SMALL = {"subjects": SUBJECTS, "iterations": 6, "evaluate_every": 3, "samples": 
 
 
 def person(number, trials=24, fs=64.0, seed=0, classes=2):
-    """Return noise whose power at one of two electrodes tells the class: what imagined movements do, only clearer."""
+    """Return noise whose power at one of two electrodes tells the class: what imagined movements
+    do, only clearer.
+    """
     draw = np.random.default_rng([seed, number])
     x = draw.normal(size=(trials, len(epochs.CHANNELS), 64))
     y = np.arange(trials) % classes
@@ -70,7 +74,7 @@ def trained(folder, variant="quantised", run=0, **changes):
     """Return the last state of a training without subject 1."""
     piece = shard(folder, variant, **changes)
     here = training.fold(piece["params"], piece["data"], 1, run)
-    return training.train(here, training.start(here, here.number), variant).theta
+    return training.train(here, training.start(here), variant).theta
 
 
 def test_shards_cover_every_fold_seed_and_variant_once(folder):
@@ -83,10 +87,10 @@ def test_shards_cover_every_fold_seed_and_variant_once(folder):
 
 
 def test_a_shard_is_pure_and_its_twin_starts_from_the_same_state(folder):
-    first, again = (training.accuracies(**shard(folder)) for _ in range(2))
+    first, again = (training.learnt(**shard(folder)) for _ in range(2))
     assert all(np.array_equal(first[name], again[name]) for name in first)
     assert first["t"].tolist() == [0, 3, 6] and first["accuracy"].shape == (3, 5)
-    twin = training.accuracies(**shard(folder, "unquantised"))
+    twin = training.learnt(**shard(folder, "unquantised"))
     assert np.array_equal(first["accuracy"][0], twin["accuracy"][0])
     assert not np.array_equal(trained(folder), trained(folder, "unquantised"))
     assert not np.array_equal(trained(folder), trained(folder, run=1))
@@ -106,7 +110,7 @@ def test_nothing_of_the_left_out_subject_reaches_training(tmp_path):
     changed = [replace(people[0], X=7 * person(1, seed=9).X, y=1 - people[0].y), *people[1:]]
     before, after = (write(tmp_path / name, them) for name, them in (("a", people), ("b", changed)))
     assert np.array_equal(trained(before), trained(after)), "training is the same to the last bit"
-    judged = [training.accuracies(**shard(folder))["accuracy"] for folder in (before, after)]
+    judged = [training.learnt(**shard(folder))["accuracy"] for folder in (before, after)]
     assert not np.array_equal(*judged), "the test is not"
 
 
@@ -133,7 +137,9 @@ def test_aligned_subjects_have_the_identity_as_mean_covariance(folder):
 
 
 def test_true_labels_are_learnt_and_permuted_ones_give_chance(tmp_path):
-    """Under permuted labels hits are hypergeometric: 24 trials miss 0.5 by 0.36 with probability below 0.001."""
+    """Under permuted labels hits are hypergeometric: 24 trials miss 0.5 by 0.36 with probability
+    below 0.001.
+    """
     people = [person(number) for number in SUBJECTS]
     draw = np.random.default_rng(5)
     permuted = [replace(one, y=draw.permutation(one.y)) for one in people]
@@ -144,9 +150,7 @@ def test_true_labels_are_learnt_and_permuted_ones_give_chance(tmp_path):
     }  # five agents with 24 trials each learn it in a second
     settings = {"iterations": 40, "evaluate_every": 40, "variant": "unquantised", **faster}
     true, chance = (
-        training.accuracies(**shard(write(tmp_path / name, them), **settings))["accuracy"][
-            -1
-        ].mean()
+        training.learnt(**shard(write(tmp_path / name, them), **settings))["accuracy"][-1].mean()
         for name, them in (("true", people), ("permuted", permuted))
     )
     assert true > 0.85 and abs(chance - 0.5) < 0.36
@@ -187,7 +191,7 @@ def test_divergence_is_caught_named_counted_and_reported(folder):
     piece = shard(
         folder, "unquantised", batch_norm="none", convolution_scale=1.0, lam_0=1e12, d_0=1e12
     )
-    result = training.accuracies(**piece)
+    result = training.learnt(**piece)
     assert (
         0 <= result["diverged"] < 6
         and np.isnan(result["accuracy"][-1]).all()
@@ -204,7 +208,7 @@ def test_divergence_is_caught_named_counted_and_reported(folder):
 
 
 def test_a_state_too_large_to_be_quantised_has_diverged(folder):
-    result = training.accuracies(
+    result = training.learnt(
         **shard(
             folder, batch_norm="none", convolution_scale=1.0, lam_0=1e9, d_0=1e-9, d_0_slope=0.0
         )
@@ -214,12 +218,14 @@ def test_a_state_too_large_to_be_quantised_has_diverged(folder):
 
 @pytest.mark.parametrize("batch_norm", ["fixed", "none"])
 def test_other_treatments_of_normalisation_run(folder, batch_norm):
-    result = training.accuracies(**shard(folder, batch_norm=batch_norm, convolution_scale=1.0))
+    result = training.learnt(**shard(folder, batch_norm=batch_norm, convolution_scale=1.0))
     assert np.isfinite(result["accuracy"]).all() and result["diverged"] == -1
 
 
 def made_up():
-    """Return final accuracies of three subjects, two seeds and two agents, with differences 0.1, 0.2 and 0.3."""
+    """Return final accuracies of three subjects, two seeds and two agents, with differences 0.1,
+    0.2 and 0.3.
+    """
     rows = [
         (
             variant,
@@ -370,7 +376,7 @@ def test_an_unknown_source_and_other_data_than_meant_are_refused(folder):
     ):
         trials.load(Params(data="bnci2014_002"))
     with pytest.raises(ValueError, match="the recordings here have SHA-256"):
-        training.accuracies(**(shard(folder) | {"data": "0" * 64}))
+        training.learnt(**(shard(folder) | {"data": "0" * 64}))
 
 
 def judged(people, difference, settings=None):
@@ -418,12 +424,12 @@ def test_figures_are_drawn_with_and_without_divergence():
     )
     data = SimpleNamespace(classes=range(4))
     for lost in (table, table.assign(diverged=2, accuracy=np.nan)):
-        drawn = figures.fig6(tables.learnt(lost, data, central), "-")
+        drawn = figures.fig6(tables.learnt(lost, data, central), "-", 0.05)
         labels = [text.get_text() for text in drawn.legends[0].get_texts()]
         assert any("diverged here" in label for label in labels) == (lost is not table)
         assert "quantised: mean of 3 folds × 2 seeds × 5 agents" in labels
         assert "centralised, Adam" in labels
     settings = pd.DataFrame({"setting": ["a", "a"], "variant": ["quantised", "unquantised"]})
     settings = settings.assign(accuracy=[0.3, 0.4], standard_error=[np.nan, 0.1], diverged=[1, 0])
-    drawn = figures.left_open(settings, 4, "-")
+    drawn = figures.left_open(settings, 4, "-", 100)
     assert any("diverged" in text.get_text() for text in drawn.legends[0].get_texts())

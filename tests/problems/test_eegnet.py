@@ -1,4 +1,6 @@
-"""EEGNet in the cheap order equals the published one; a weighted batch equals the repeated one; the oracle is the gradient."""
+"""EEGNet in the cheap order equals the published one; a weighted batch equals the repeated one; the
+oracle is the gradient.
+"""
 
 import numpy as np
 import pytest
