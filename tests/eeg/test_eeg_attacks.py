@@ -238,7 +238,7 @@ def test_at_the_first_round_the_twin_tells_what_dpsgd_tells():
 
 
 def test_other_recordings_are_refused():
-    with pytest.raises(ValueError, match="the recordings here have SHA-256"):
+    with pytest.raises(ValueError, match="the data here have SHA-256"):
         trials.scene(PARAMS, False, "0" * 64)
 
 

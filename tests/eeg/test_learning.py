@@ -375,7 +375,7 @@ def test_an_unknown_source_and_other_data_than_meant_are_refused(folder):
         match=r"is neither a known data set .bnci2014_001, physionet, synthetic. nor a folder",
     ):
         trials.load(Params(data="bnci2014_002"))
-    with pytest.raises(ValueError, match="the recordings here have SHA-256"):
+    with pytest.raises(ValueError, match="the data here have SHA-256"):
         training.learnt(**(shard(folder) | {"data": "0" * 64}))
 
 
