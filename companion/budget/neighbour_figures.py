@@ -41,7 +41,8 @@ def frontier(bench: Bench | None, origin: str) -> Figure | None:
     panels[0].yaxis.set_major_formatter(mpl.ticker.PercentFormatter(1.0, decimals=0))
     handles = panels[0].get_legend_handles_labels()
     panels[1].legend(*handles, fontsize="x-small", loc="upper left", bbox_to_anchor=(1.0, 1.0))
-    effort = f"{len(candidates(bench.params, 'spline'))} candidates each, tuned on held-out training rows"
+    number = len(candidates(bench.params, "spline"))
+    effort = f"{number} candidates each, tuned on held-out training rows"
     runs = f"{bench.params.neighbour_runs} runs of {bench.params.neighbour_iterations} iterations"
     house.caption(figure, f"{origin} {runs}; {effort}; bars: 95 % of the mean.")
     return figure
