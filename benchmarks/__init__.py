@@ -1,1 +1,4 @@
-"""Benchmarks: one file a question. Each prints ratios measured in one run; `main(quick)` returns them."""
+"""Benchmarks: one file a question.
+
+Each prints ratios measured in one run; `main(quick)` returns them.
+"""

@@ -1,8 +1,10 @@
-"""How many more iDLG attacks a minute does one core do when images share a batch and hopeless ones are stopped early?
+"""How many more iDLG attacks a minute does one core do when images share a batch and hopeless ones
+are stopped early?
 
-The same images, networks and starting points for all: the literal reference (plain autograd, `torch.optim.LBFGS`, one image at
-a time, to the end or until it converges), and the batched L-BFGS with the same steps (`line_search=False`) and with a line
-search, which also stop an image that has diverged. Seconds are those of the processor, on one thread.
+The same images, networks and starting points for all: the literal reference (plain autograd,
+`torch.optim.LBFGS`, one image at a time, to the end or until it converges), and the batched L-BFGS
+with the same steps (`line_search=False`) and with a line search, which also stop an image that has
+diverged. Seconds are those of the processor, on one thread.
 """
 
 from __future__ import annotations
@@ -37,17 +39,30 @@ def main(quick: bool = False) -> dict[str, float]:
 def _measure(images: int, alone: int, calls: int) -> dict[str, float]:
     module, theta, x, y, start = _problem(images)
     heard = matching.gradients(module, theta, x, y)
-    one_by_one, evaluation = _reference(module, theta[:alone], x[:alone], y[:alone], start[:alone], calls)
+    one_by_one, evaluation = _reference(
+        module, theta[:alone], x[:alone], y[:alone], start[:alone], calls
+    )
     batched = {
         "same steps": _batched(module, theta, heard, x, steps=20 * calls, line_search=False),
-        "line search": _batched(module, theta, heard, x, steps=min(600, 20 * calls), line_search=True),
+        "line search": _batched(
+            module, theta, heard, x, steps=min(600, 20 * calls), line_search=True
+        ),
     }
     per_evaluation = evaluation / _evaluation(module, theta, heard)
-    print(f"iDLG on LeNet, one thread: attacks a minute, and share recovered (mean square error < {RECOVERED:g})")
+    print(
+        "iDLG on LeNet, one thread: attacks a minute, and share recovered (mean square error < "
+        f"{RECOVERED:g})"
+    )
     print(f"  one at a time, as published  {one_by_one[0]:7.1f}   {one_by_one[1]:4.0%} of {alone}")
     for name, (rate, share) in batched.items():
-        print(f"  batched, {name:<20}{rate:7.1f}   {share:4.0%} of {images}   {rate / one_by_one[0]:.1f} times")
-    print(f"one evaluation of the loss and its derivative per image: {per_evaluation:.1f} times faster in a batch of {images}")
+        print(
+            f"  batched, {name:<20}{rate:7.1f}   {share:4.0%} of {images}   "
+            f"{rate / one_by_one[0]:.1f} times"
+        )
+    print(
+        f"one evaluation of the loss and its derivative per image: {per_evaluation:.1f} times "
+        f"faster in a batch of {images}"
+    )
     return {
         "batched / one at a time, the same steps": batched["same steps"][0] / one_by_one[0],
         "batched with line search / one at a time": batched["line search"][0] / one_by_one[0],
@@ -60,14 +75,17 @@ def _problem(images: int):
     """Return LeNet, a state per image, images, labels, and starting points."""
     data, module = mnist.embedded(), parameters.make(LeNet)
     rows = generator(SEED, Purpose.ATTACK, t=2).permutation(len(data.train_labels))[:images]
-    theta = torch.tensor(np.array([parameters.initial(module, "uniform", seed=SEED, run=k) for k in range(images)])).float()
+    theta = torch.tensor(
+        np.array([parameters.initial(module, "uniform", seed=SEED, run=k) for k in range(images)])
+    ).float()
     x = torch.tensor(data.train_images[rows][:, None] / 255.0).float()
     start = inversion.starting_points(SEED, range(images), 1, 784).view(-1, *inversion.SHAPE)
     return module, theta, x, torch.tensor(data.train_labels[rows]), start
 
 
 def _reference(module, theta, x, y, start, calls: int) -> tuple[tuple[float, float], float]:
-    """Return ((attacks a minute, share recovered), seconds of one evaluation) of the literal code, image after image."""
+    """Return ((attacks a minute, share recovered), seconds of one evaluation) of the literal code,
+    image after image."""
     recovered, evaluations, began = 0, 0, time.process_time()
     for k in range(len(x)):
         module.load_state_dict(parameters.layout(module).views(theta[k]))
@@ -84,12 +102,16 @@ def _batched(module, theta, heard, x, steps: int, line_search: bool) -> tuple[fl
     began = time.process_time()
     found = inversion.idlg(module, theta, heard, seed=SEED, steps=steps, line_search=line_search)
     seconds = time.process_time() - began
-    return 60 * len(x) / seconds, float(((found.images - x).square().flatten(1).mean(dim=1) < RECOVERED).float().mean())
+    return 60 * len(x) / seconds, float(
+        ((found.images - x).square().flatten(1).mean(dim=1) < RECOVERED).float().mean()
+    )
 
 
 def _evaluation(module, theta, heard, rounds: int = 5) -> float:
     """Return the median seconds per image of one evaluation of the whole batch."""
-    loss = matching.Matching(module, theta, heard, inversion.SHAPE, torch.zeros(len(heard), dtype=torch.long))
+    loss = matching.Matching(
+        module, theta, heard, inversion.SHAPE, torch.zeros(len(heard), dtype=torch.long)
+    )
     guess, times = torch.full((len(heard), loss.pixels), 0.5), []
     for _ in range(rounds + 1):
         began = time.process_time()

@@ -1,4 +1,5 @@
-"""How good is the chunk size for the CNN's full-history gradients, and what could the machine do?"""
+"""How good is the chunk size for the CNN's full-history gradients, and what could the machine
+do?"""
 
 from __future__ import annotations
 
@@ -40,7 +41,8 @@ def main(quick: bool = False) -> dict[str, float]:
 
 
 def _problem(agents: int, samples: int) -> tuple[neural.FullHistory, np.ndarray]:
-    """Return an oracle on random images of MNIST's shape, no two entries of an agent's history alike, and a state."""
+    """Return an oracle on random images of MNIST's shape, no two entries of an agent's history
+    alike, and a state."""
     draw = generator(SEED, Purpose.SYNTHETIC)
     x = draw.random((agents * samples, 1, 28, 28), dtype=np.float32)
     y = draw.integers(10, size=len(x))
@@ -56,7 +58,10 @@ def _call(oracle: neural.FullHistory, theta: np.ndarray, chunk: int):
 
 
 def _medians(calls: dict, rounds: int) -> dict:
-    """Return the median seconds of every call. All calls take turns, so that what else the machine does hits them alike."""
+    """Return the median seconds of every call.
+
+    All calls take turns, so that what else the machine does hits them alike.
+    """
     times: dict = {key: [] for key in calls}
     for turn in range(rounds + 1):
         for key, call in calls.items():
@@ -68,7 +73,8 @@ def _medians(calls: dict, rounds: int) -> dict:
 
 
 def _flop_per_sample() -> float:
-    """Return the additions and multiplications of one sample's gradient, counted by torch (convolutions and products alone)."""
+    """Return the additions and multiplications of one sample's gradient, counted by torch
+    (convolutions and products alone)."""
     module, batch = parameters.make(CNN), 8
     with FlopCounterMode(display=False) as counter:
         neural.cross_entropy(
@@ -78,7 +84,8 @@ def _flop_per_sample() -> float:
 
 
 def _matrix_product_rate(rounds: int, side: int = 1024) -> float:
-    """Return the operations a second of a plain float32 matrix product on all of torch's threads."""
+    """Return the operations a second of a plain float32 matrix product on all of torch's
+    threads."""
     a = torch.ones(side, side)
     return 2 * side**3 / _medians({"product": lambda: a @ a}, 3 * rounds)["product"]
 

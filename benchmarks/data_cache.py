@@ -1,4 +1,5 @@
-"""How much faster is EEG the second time, from the cache, than the first time, through moabb? And how fast is the stand-in?"""
+"""How much faster is EEG the second time, from the cache, than the first time, through moabb? And
+how fast is the stand-in?"""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ import numpy as np
 from companion.data import recordings, streams, synthetic_eeg
 
 PEOPLE = range(1, 10)
-UNCHECKED = replace(recordings.PHYSIONET, checked=False)  # copies under other names are not what PhysioNet published
+# copies under other names are not what PhysioNet published
+UNCHECKED = replace(recordings.PHYSIONET, checked=False)
 
 
 def main(quick: bool = False) -> dict[str, float]:
@@ -27,7 +29,9 @@ def main(quick: bool = False) -> dict[str, float]:
     results = {}
     with tempfile.TemporaryDirectory() as folder, _cache_in(Path(folder) / "cache"):
         what = _nine_people(Path(folder), people)
-        importing = _seconds(lambda: subprocess.run([sys.executable, "-c", "import moabb"], check=True))
+        importing = _seconds(
+            lambda: subprocess.run([sys.executable, "-c", "import moabb"], check=True)
+        )
         _load(Path(folder), people[:1])  # moabb is imported now
         shutil.rmtree(Path(folder) / "cache")
         first = _seconds(lambda: _load(Path(folder), people))
@@ -35,21 +39,28 @@ def main(quick: bool = False) -> dict[str, float]:
     results["first / second load, moabb imported before"] = first / second
     results["first / second load, with moabb's import"] = (first + importing) / second
     print(
-        f"{len(people)} PhysionetMI subjects ({what}): first {first:.2f} s by moabb, second {second:.3f} s from the cache, "
+        f"{len(people)} PhysionetMI subjects ({what}): first {first:.2f} s by moabb, second "
+        f"{second:.3f} s from the cache, "
         f"files checked both times: {first / second:.0f} times faster; with moabb's import "
         f"{(first + importing) / second:.0f} times"
     )
-    results["seconds for the synthetic stand-in"] = made = _seconds(lambda: synthetic_eeg.generate(0, people))
+    results["seconds for the synthetic stand-in"] = made = _seconds(
+        lambda: synthetic_eeg.generate(0, people)
+    )
     print(f"synthetic stand-in, {len(people)} people: {made:.1f} s")
     runs = 20 if quick else 200
     drawing = _seconds(lambda: streams.history(0, runs, 5, 1000, 2, 8124, 2000))
     results["seconds for the samples of 2000 runs"] = drawing * 2000 / runs
-    print(f"samples of 2000 runs x 5 agents x 1000 iterations: {drawing * 2000 / runs:.1f} s (from {runs} runs)")
+    print(
+        f"samples of 2000 runs x 5 agents x 1000 iterations: {drawing * 2000 / runs:.1f} s (from "
+        f"{runs} runs)"
+    )
     return results
 
 
 def _nine_people(folder: Path, people: list[int]) -> str:
-    """Put nine people's recordings in PhysioNet's layout: S001's, copied under nine names, or made up where it is not there."""
+    """Put nine people's recordings in PhysioNet's layout: S001's, copied under nine names, or made
+    up where it is not there."""
     named = Path(os.environ.get("LDP_DATA", "")) / "physionet_raw"
     real = bool(os.environ.get("LDP_DATA")) and not recordings.missing(UNCHECKED, [1], named)
     for person in people:
@@ -67,7 +78,9 @@ def _write_edf(path: Path) -> None:
     import mne
 
     montage = mne.channels.make_standard_montage("colin27_1005")
-    wanted = {name.upper() for name in (*recordings.CHANNELS, "AFz", "Fpz", "Fp1", "Fp2", "Oz", "Iz")}
+    wanted = {
+        name.upper() for name in (*recordings.CHANNELS, "AFz", "Fpz", "Fp1", "Fp2", "Oz", "Iz")
+    }
     names = sorted(montage.ch_names, key=lambda name: name.upper() not in wanted)[:64]
     signal = np.random.default_rng(0).normal(0.0, 2e-5, (64, 125 * 160))
     raw = mne.io.RawArray(signal, mne.create_info(names, 160.0, "eeg"), verbose="ERROR")

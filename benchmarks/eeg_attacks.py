@@ -122,7 +122,8 @@ def _measure(trials: int, states: int, steps: int, few: int) -> dict[str, float]
         "plain autograd, one trial and state at a time": per_minute(through_the_module, few),
     }
     print(
-        f"EEGNet, {CHANNELS} channels, {SAMPLES} samples, {states} states, {steps} steps of L-BFGS, one thread"
+        f"EEGNet, {CHANNELS} channels, {SAMPLES} samples, {states} states, {steps} steps of "
+        "L-BFGS, one thread"
     )
     slowest = min(rates.values())
     for name, rate in rates.items():

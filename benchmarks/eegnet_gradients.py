@@ -54,11 +54,13 @@ def main(quick: bool = False) -> dict[str, float]:
     finally:
         torch.set_num_threads(threads)
     print(
-        f"EEGNet, {BATCH} trials of {CHANNELS} x {SAMPLES}, forward and backward, CPU time of one thread, median of {rounds}:"
+        f"EEGNet, {BATCH} trials of {CHANNELS} x {SAMPLES}, forward and backward, CPU time of one "
+        f"thread, median of {rounds}:"
     )
     for name, value in seconds.items():
         print(
-            f"  {name:>35}: {1e3 * value:6.1f} ms, {seconds['published order'] / value:5.1f} times as fast"
+            f"  {name:>35}: {1e3 * value:6.1f} ms, {seconds['published order'] / value:5.1f} times "
+            "as fast"
         )
     print(f"largest difference of a gradient from the published order's: {apart:.1e}")
     return {

@@ -1,4 +1,5 @@
-"""How fast is the full-history logistic engine, against a per-agent numpy loop and against what the machine could do?"""
+"""How fast is the full-history logistic engine, against a per-agent numpy loop and against what the
+machine could do?"""
 
 from __future__ import annotations
 
@@ -30,11 +31,13 @@ def main(quick: bool = False) -> dict[str, float]:
         results[f"speed-up at {steps} history steps"] = loop / engine
         results[f"million sample-gradients/s at {steps}"] = AGENTS * SAMPLES * steps / oracle / 1e6
         print(
-            f"history of {steps} steps, {runs} runs: a run-iteration takes {engine * 1e6:.0f} us in the engine, "
+            f"history of {steps} steps, {runs} runs: a run-iteration takes {engine * 1e6:.0f} us "
+            "in the engine, "
             f"{loop * 1e6:.0f} us in the per-agent numpy loop: {loop / engine:.1f} times faster"
         )
         print(
-            f"  gradients alone: {AGENTS * SAMPLES * steps / oracle / 1e6:.0f} million sample-gradients a second on "
+            f"  gradients alone: {AGENTS * SAMPLES * steps / oracle / 1e6:.0f} million "
+            "sample-gradients a second on "
             f"{numba.get_num_threads()} threads"
         )
     results.update(_ceilings(features))
@@ -44,7 +47,9 @@ def main(quick: bool = False) -> dict[str, float]:
 
 
 def _algorithm() -> optimizer.Algorithm1:
-    return optimizer.Algorithm1(network.paper(), optimizer.paper_schedules(0.5, 0.71, 2.0, 0.01, 0.6))
+    return optimizer.Algorithm1(
+        network.paper(), optimizer.paper_schedules(0.5, 0.71, 2.0, 0.01, 0.6)
+    )
 
 
 def _best(function, repeats: int = 7) -> float:
@@ -58,13 +63,20 @@ def _best(function, repeats: int = 7) -> float:
 
 
 def _engine_seconds(features: OneHot, labels: np.ndarray, history: np.ndarray) -> float:
-    """Return seconds per run for one full iteration at the end of the history: coins, messages, gradients, updates."""
-    algorithm, oracle, runs = engine.Compiled(_algorithm()), Logistic(features, labels, history), range(len(history))
+    """Return seconds per run for one full iteration at the end of the history: coins, messages,
+    gradients, updates."""
+    algorithm, oracle, runs = (
+        engine.Compiled(_algorithm()),
+        Logistic(features, labels, history),
+        range(len(history)),
+    )
     t = history.shape[2] - 1
     theta = np.random.default_rng(SEED).normal(size=(len(history), AGENTS, features.dim))
     state = optimizer.State(t, theta, theta, np.eye(AGENTS))
     coins = algorithm.coins(SEED)
-    return _best(lambda: algorithm.step(state, oracle(theta, t), coins(runs, t, features.dim)), 15) / len(history)
+    return _best(
+        lambda: algorithm.step(state, oracle(theta, t), coins(runs, t, features.dim)), 15
+    ) / len(history)
 
 
 def _oracle_seconds(features: OneHot, labels: np.ndarray, history: np.ndarray) -> float:
@@ -74,14 +86,20 @@ def _oracle_seconds(features: OneHot, labels: np.ndarray, history: np.ndarray) -
 
 
 def _loop_seconds(features: OneHot, labels: np.ndarray, history: np.ndarray) -> float:
-    """Return the same for one run written with numpy, one agent after the other, its history as a dense matrix kept ready."""
+    """Return the same for one run written with numpy, one agent after the other, its history as a
+    dense matrix kept ready."""
     algorithm, (agents, steps, _) = _algorithm(), history.shape
     R, C = algorithm.network.R, algorithm.network.C
     rows = [features.dense(history[i].ravel()) for i in range(agents)]
     signs = [labels[history[i].ravel()] for i in range(agents)]
     t, generator = steps - 1, np.random.default_rng(SEED)
     theta = generator.normal(size=(agents, features.dim))
-    psi, z, lam, d = theta.copy(), np.eye(agents), algorithm.schedules.lam(t), algorithm.schedules.step(t)
+    psi, z, lam, d = (
+        theta.copy(),
+        np.eye(agents),
+        algorithm.schedules.lam(t),
+        algorithm.schedules.step(t),
+    )
 
     def quantise(y, step):
         lower = np.floor(y / step)
@@ -93,8 +111,14 @@ def _loop_seconds(features: OneHot, labels: np.ndarray, history: np.ndarray) -> 
         for i in range(agents):
             weights = signs[i] / (1.0 + np.exp(signs[i] * (rows[i] @ theta[i])))
             gradient = -(weights @ rows[i]) / len(weights)
-            next_psi = (1 + C[i, i]) * psi[i] + sum(C[i, j] * Q_psi[j] for j in range(agents) if j != i) + lam * gradient
-            next_theta = (1 + R[i, i]) * theta[i] + sum(R[i, j] * Q_theta[j] for j in range(agents) if j != i)
+            next_psi = (
+                (1 + C[i, i]) * psi[i]
+                + sum(C[i, j] * Q_psi[j] for j in range(agents) if j != i)
+                + lam * gradient
+            )
+            next_theta = (1 + R[i, i]) * theta[i] + sum(
+                R[i, j] * Q_theta[j] for j in range(agents) if j != i
+            )
             next_theta -= (next_psi - psi[i]) / (agents * z[i, i])
         return next_theta
 
@@ -102,22 +126,27 @@ def _loop_seconds(features: OneHot, labels: np.ndarray, history: np.ndarray) -> 
 
 
 def _ceilings(features: OneHot) -> dict[str, float]:
-    """Print what the machine could do at best: coins from numpy, multiply-adds from a dense matrix product, copied bytes."""
+    """Print what the machine could do at best: coins from numpy, multiply-adds from a dense matrix
+    product, copied bytes."""
     generator, out = np.random.Generator(np.random.Philox(SEED)), np.empty(10**6)
     coins = 1e6 / _best(lambda: generator.random(out=out))
     a = np.random.default_rng(SEED).normal(size=(600, 600))
     flops = 2 * 600**3 / _best(lambda: a @ a)
     copied = out.nbytes * 2 / _best(lambda: out.copy())
-    per_sample = 2 * 2 * features.codes.shape[1]  # one addition per attribute, forward and back, as dense hardware counts
+    # one addition per attribute, forward and back, as dense hardware counts
+    per_sample = 2 * 2 * features.codes.shape[1]
     print(
-        f"ceilings: {coins / 1e6:.0f} million coins/s on one thread; matrix product {flops / 1e9:.0f} GFLOP/s, which is "
-        f"{flops / per_sample / 1e6:.0f} million sample-gradients/s if only additions counted; copy {copied / 1e9:.0f} GB/s"
+        f"ceilings: {coins / 1e6:.0f} million coins/s on one thread; matrix product "
+        f"{flops / 1e9:.0f} GFLOP/s, which is "
+        f"{flops / per_sample / 1e6:.0f} million sample-gradients/s if only additions counted; "
+        f"copy {copied / 1e9:.0f} GB/s"
     )
     return {"million coins/s": coins / 1e6, "GFLOP/s": flops / 1e9}
 
 
 def _memory(features: OneHot, labels: np.ndarray) -> float:
-    """Return the peak memory, in GB, of 2000 runs with 1000 iterations of history at the last three iterations."""
+    """Return the peak memory, in GB, of 2000 runs with 1000 iterations of history at the last three
+    iterations."""
     tracemalloc.start()
     runs = range(2000)
     history, test = streams.history(SEED, runs, AGENTS, 1000, SAMPLES, features.rows, 2000)
@@ -128,7 +157,10 @@ def _memory(features: OneHot, labels: np.ndarray) -> float:
         state, _ = algorithm.step(state, oracle(state.theta, t), coins(runs, t, features.dim))
     peak = tracemalloc.get_traced_memory()[1] / 1e9
     tracemalloc.stop()
-    print(f"2000 runs x 5 agents x 1000 iterations: {peak:.2f} GB at the peak, test sets of {test.shape[2]} rows included")
+    print(
+        f"2000 runs x 5 agents x 1000 iterations: {peak:.2f} GB at the peak, test sets of "
+        f"{test.shape[2]} rows included"
+    )
     return peak
 
 

@@ -1,4 +1,7 @@
-"""Mushrooms, MNIST and EEG: each is found in the same order, and each says where it came from; see `store`."""
+"""Mushrooms, MNIST and EEG: each is found in the same order, and each says where it came from.
+
+See `store`.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,8 @@ __all__ = ["DataError", "Provenance", "overview"]
 
 
 def overview(download: bool = False) -> list[Provenance]:
-    """Load every data set once, with the official downloads if allowed, and return where each came from."""
+    """Load every data set once, with the official downloads if allowed, and return where each came
+    from."""
     from companion.data import eeg, mnist, mushrooms
 
     return [

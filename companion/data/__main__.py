@@ -1,4 +1,7 @@
-"""`python -m companion.data [--download]`: say for every data set where it comes from; fetch what is missing if allowed."""
+"""`python -m companion.data [--download]`: say for every data set where it comes from.
+
+Fetch what is missing if allowed.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,16 @@ from companion.data import DataError, overview
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Load everything; return 1 when a download was wanted and something is still a stand-in, 2 when a file is damaged."""
+    """Load everything.
+
+    Return 1 when a download was wanted and something is still a stand-in, 2 when a file is damaged.
+    """
     parser = argparse.ArgumentParser(prog="python -m companion.data", description=__doc__)
-    parser.add_argument("--download", action="store_true", help="allow the official downloads (MNIST 12 MB, EEG about 900 MB)")
+    parser.add_argument(
+        "--download",
+        action="store_true",
+        help="allow the official downloads (MNIST 12 MB, EEG about 900 MB)",
+    )
     options = parser.parse_args(arguments)
     try:
         found = overview(options.download)

@@ -1,8 +1,10 @@
-"""Euclidean alignment (He and Wu 2020, doi:10.1109/TBME.2019.2913914): make the mean covariance of every subject the identity.
+"""Euclidean alignment (He and Wu 2020, doi:10.1109/TBME.2019.2913914): make the mean covariance of
+every subject the identity.
 
-With the reference R = mean of X_k X_k^T / samples over a subject's trials, each trial becomes R^(-1/2) X_k; then the mean of
-X_k X_k^T / samples is the identity, for every subject alike. He and Wu do not divide by the number of samples; that changes
-all trials by one common factor, and leaves ours with unit variance. No label is used: no function here takes one.
+With the reference R = mean of X_k X_k^T / samples over a subject's trials, each trial becomes
+R^(-1/2) X_k; then the mean of X_k X_k^T / samples is the identity, for every subject alike. He and
+Wu do not divide by the number of samples; that changes all trials by one common factor, and leaves
+ours with unit variance. No label is used: no function here takes one.
 """
 
 from __future__ import annotations
@@ -19,15 +21,21 @@ CONDITION = 1e10  # above this ratio of eigenvalues the inverse square root is n
 
 @dataclass(frozen=True, eq=False)
 class Reference:
-    """What is known of a subject so far: how many trials were seen, and their mean covariance `[channels, channels]`."""
+    """What is known of a subject so far: how many trials were seen, and their mean covariance
+    `[channels, channels]`."""
 
     trials: int
     covariance: np.ndarray
 
     def update(self, X: np.ndarray) -> Reference:
-        """Return the reference after more trials `[trials, channels, samples]`; the order of arrival does not matter."""
+        """Return the reference after more trials `[trials, channels, samples]`.
+
+        The order of arrival does not matter.
+        """
         total = self.trials + len(X)
-        return Reference(total, self.covariance + (covariances(X) - self.covariance).sum(axis=0) / total)
+        return Reference(
+            total, self.covariance + (covariances(X) - self.covariance).sum(axis=0) / total
+        )
 
     def align(self, X: np.ndarray) -> np.ndarray:
         """Return the trials R^(-1/2) X, in the type of X."""
@@ -49,11 +57,15 @@ def align(X: np.ndarray) -> np.ndarray:
     return fit(X).align(X)
 
 
-def align_incrementally(X: np.ndarray, reference: Reference | None = None) -> tuple[np.ndarray, Reference]:
-    """Return the trials as they could have been aligned when they arrived, and the reference at the end.
+def align_incrementally(
+    X: np.ndarray, reference: Reference | None = None
+) -> tuple[np.ndarray, Reference]:
+    """Return the trials as they could have been aligned when they arrived, and the reference at the
+    end.
 
-    Trial k is aligned with what is known after it has come: earlier trials (and `reference`, if given) and itself, nothing
-    later. The reference at the end is that of `fit`, whatever the trials were cut into.
+    Trial k is aligned with what is known after it has come: earlier trials (and `reference`, if
+    given) and itself, nothing later. The reference at the end is that of `fit`, whatever the trials
+    were cut into.
     """
     reference = reference or nothing_seen(X.shape[1])
     seen = reference.trials + np.arange(1, len(X) + 1)
@@ -65,15 +77,22 @@ def align_incrementally(X: np.ndarray, reference: Reference | None = None) -> tu
 def align_subjects(subjects: Iterable[Epochs], by_session: bool = False) -> list[Epochs]:
     """Return every subject aligned by itself, or every session of every subject.
 
-    By session, nothing of a later session reaches an earlier one; with both sessions in one reference they are tied together.
+    By session, nothing of a later session reaches an earlier one; with both sessions in one
+    reference they are tied together.
     """
-    return [_align_groups(subject, subject.session if by_session else np.zeros(len(subject))) for subject in subjects]
+    return [
+        _align_groups(subject, subject.session if by_session else np.zeros(len(subject)))
+        for subject in subjects
+    ]
 
 
 def covariances(X: np.ndarray) -> np.ndarray:
-    """Return X_k X_k^T / samples of every trial in double precision, `[trials, channels, channels]`."""
+    """Return X_k X_k^T / samples of every trial in double precision, `[trials, channels,
+    channels]`."""
     if X.ndim != 3 or not len(X):
-        raise ValueError(f"X has shape {X.shape}, it must be [trials, channels, samples] with at least one trial")
+        raise ValueError(
+            f"X has shape {X.shape}, it must be [trials, channels, samples] with at least one trial"
+        )
     double = np.asarray(X, dtype=np.float64)
     return double @ double.transpose(0, 2, 1) / X.shape[2]
 
@@ -83,7 +102,8 @@ def inverse_square_root(covariance: np.ndarray) -> np.ndarray:
     values, vectors = np.linalg.eigh(covariance)
     if not (values[..., 0] * CONDITION > values[..., -1]).all():
         raise ValueError(
-            "the mean covariance is singular: channels depend on each other (a flat one, or an average reference), "
+            "the mean covariance is singular: channels depend on each other (a flat one, or an "
+            "average reference), "
             "or the trials seen have fewer samples than channels"
         )
     return (vectors / np.sqrt(values)[..., None, :]) @ np.swapaxes(vectors, -1, -2)

@@ -1,4 +1,5 @@
-"""Motor-imagery EEG of nine people: the paper's data set, another one, any folder of our own form, or the stand-in."""
+"""Motor-imagery EEG of nine people: the paper's data set, another one, any folder of our own form,
+or the stand-in."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ DATASETS = {dataset.key: dataset for dataset in (BNCI2014_001, PHYSIONET)}
 
 @dataclass(frozen=True)
 class Folder:
-    """A folder of epochs in our own form below LDP_DATA, and what its files do not say themselves."""
+    """A folder of epochs in our own form below LDP_DATA, and what its files do not say
+    themselves."""
 
     name: str
     band: tuple[float, float] = epochs.UNKNOWN
@@ -44,7 +46,8 @@ LAYOUTS = {  # folders below LDP_DATA that may hold the official files in moabb'
 
 @dataclass(frozen=True, eq=False)
 class Recordings:
-    """Trials of several subjects that can be compared: same electrodes, rate, length and classes."""
+    """Trials of several subjects that can be compared: same electrodes, rate, length and
+    classes."""
 
     numbers: tuple[int, ...]
     subjects: tuple[Epochs, ...]
@@ -73,9 +76,14 @@ class Recordings:
         return self.subjects[0].classes
 
     def stacked(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return (X, y, subject) of all trials: signals, classes, and the number of the subject of each."""
+        """Return (X, y, subject) of all trials: signals, classes, and the number of the subject of
+        each."""
         who = np.repeat(self.numbers, [len(subject) for subject in self.subjects])
-        return np.concatenate([s.X for s in self.subjects]), np.concatenate([s.y for s in self.subjects]), who
+        return (
+            np.concatenate([s.X for s in self.subjects]),
+            np.concatenate([s.y for s in self.subjects]),
+            who,
+        )
 
 
 def load(
@@ -90,27 +98,41 @@ def load(
 ) -> Recordings:
     """Return the subjects' trials, restricted to `band`, from the first place that has all of them.
 
-    dataset: "bnci2014_001" (the paper's), "physionet" or "synthetic". The places, in order: epochs in our own form below the
-    named folder; the official recordings below it; for BNCI2014_001 the published part of it below it; the cache; the official
-    download if `download`; the synthetic stand-in, made from `seed`, if `stand_in`.
+    dataset: "bnci2014_001" (the paper's), "physionet" or "synthetic". The places, in order: epochs
+    in our own form below the named folder; the official recordings below it; for BNCI2014_001 the
+    published part of it below it; the cache; the official download if `download`; the synthetic
+    stand-in, made from `seed`, if `stand_in`.
 
-    Raises DataError when a file in the named folder is damaged, and when nothing is found and `stand_in` is False.
+    Raises DataError when a file in the named folder is damaged, and when nothing is found and
+    `stand_in` is False.
     """
     subjects = _numbers(dataset, subjects)
-    found = None if dataset == "synthetic" else _real(DATASETS[dataset], subjects, store.named_folder(folder), download)
+    found = (
+        None
+        if dataset == "synthetic"
+        else _real(DATASETS[dataset], subjects, store.named_folder(folder), download)
+    )
     if found is None:
         if not stand_in and dataset != "synthetic":
-            raise DataError(dataset, "neither LDP_DATA nor the cache has all the subjects, and a stand-in was not wanted")
+            raise DataError(
+                dataset,
+                "neither LDP_DATA nor the cache has all the subjects, and a stand-in was not "
+                "wanted",
+            )
         found = _synthetic(subjects, seed)
     found = replace(found, subjects=tuple(subject.band_passed(*band) for subject in found.subjects))
     store.announce(found.provenance)
     return found
 
 
-def read_folder(path: Path, numbers: Sequence[int] | None = None, known: Folder | None = None) -> list[Epochs]:
-    """Return the subjects of a folder of `.npz` files in our own form (see `epochs`), in the order of their names.
+def read_folder(
+    path: Path, numbers: Sequence[int] | None = None, known: Folder | None = None
+) -> list[Epochs]:
+    """Return the subjects of a folder of `.npz` files in our own form (see `epochs`), in the order
+    of their names.
 
-    With `numbers`, only the files whose name ends in one of these numbers (A01.npz and S001.npz are both number 1).
+    With `numbers`, only the files whose name ends in one of these numbers (A01.npz and S001.npz are
+    both number 1).
     """
     files = {file: _number(file) for file in store.listing(path, ".npz")}
     if not files:
@@ -138,9 +160,14 @@ def _only(path: Path, files: dict[Path, int | None], number: int) -> Path:
     return found[0]
 
 
-def _real(dataset: Dataset, subjects: tuple[int, ...], named: Path | None, download: bool) -> Recordings | None:
+def _real(
+    dataset: Dataset, subjects: tuple[int, ...], named: Path | None, download: bool
+) -> Recordings | None:
     """Return the subjects from the first place that has all of them."""
-    whole, part = ([known for known in FOLDERS[dataset.key] if known.part is wanted] for wanted in (False, True))
+    whole, part = (
+        [known for known in FOLDERS[dataset.key] if known.part is wanted]
+        for wanted in (False, True)
+    )
     found = None
     if named is not None:
         found = _from_folder(dataset, subjects, named, whole)
@@ -150,35 +177,58 @@ def _real(dataset: Dataset, subjects: tuple[int, ...], named: Path | None, downl
     return _downloaded(dataset, subjects) if found is None and download else found
 
 
-def _from_folder(dataset: Dataset, subjects: tuple[int, ...], named: Path, folders: list[Folder]) -> Recordings | None:
-    """Return the subjects from the first folder of epochs that has all of them; say in one line who is missing from another."""
+def _from_folder(
+    dataset: Dataset, subjects: tuple[int, ...], named: Path, folders: list[Folder]
+) -> Recordings | None:
+    """Return the subjects from the first folder of epochs that has all of them.
+
+    Say in one line who is missing from another.
+    """
     for known in folders:
         path = named / known.name
         if not store.exists(path):
             continue
         absent = sorted(set(subjects) - {_number(file) for file in store.listing(path, ".npz")})
         if not absent:
-            return _recordings(dataset, subjects, read_folder(path, subjects, known), f"LDP_DATA/{known.name}")
-        store.log.warning("%s: has no subject %s, so it is left out", path, ", ".join(map(str, absent)))
+            return _recordings(
+                dataset, subjects, read_folder(path, subjects, known), f"LDP_DATA/{known.name}"
+            )
+        store.log.warning(
+            "%s: has no subject %s, so it is left out", path, ", ".join(map(str, absent))
+        )
     return None
 
 
-def _named_recordings(dataset: Dataset, subjects: tuple[int, ...], named: Path) -> Recordings | None:
+def _named_recordings(
+    dataset: Dataset, subjects: tuple[int, ...], named: Path
+) -> Recordings | None:
     for name in LAYOUTS[dataset.key]:
         if not recordings.missing(dataset, subjects, named / name):
             found = [recordings.load(dataset, subject, named / name) for subject in subjects]
-            return _recordings(dataset, subjects, found, f"{'/'.join(filter(None, ('LDP_DATA', name)))}, read by moabb")
+            return _recordings(
+                dataset,
+                subjects,
+                found,
+                f"{'/'.join(filter(None, ('LDP_DATA', name)))}, read by moabb",
+            )
     return None
 
 
 def _cached(dataset: Dataset, subjects: tuple[int, ...]) -> Recordings | None:
-    """Return the subjects from recordings or trials in the cache; a damaged one counts as absent."""
+    """Return the subjects from recordings or trials in the cache.
+
+    A damaged one counts as absent.
+    """
     raw = store.cache_folder() / "recordings"
     try:
         if not recordings.missing(dataset, subjects, raw):
             found = [recordings.load(dataset, subject, raw) for subject in subjects]
         else:
-            found = [one for subject in subjects if (one := recordings.cached(dataset, subject)) is not None]
+            found = [
+                one
+                for subject in subjects
+                if (one := recordings.cached(dataset, subject)) is not None
+            ]
     except DataError as error:
         store.forget(error)
         return None
@@ -215,10 +265,15 @@ def _synthetic(subjects: tuple[int, ...], seed: int) -> Recordings:
     return Recordings(subjects, tuple(found), provenance)
 
 
-def _recordings(dataset: Dataset, subjects: tuple[int, ...], found: list, source: str) -> Recordings:
-    """Return real recordings with their provenance, which says what part of the data set they are."""
+def _recordings(
+    dataset: Dataset, subjects: tuple[int, ...], found: list, source: str
+) -> Recordings:
+    """Return real recordings with their provenance, which says what part of the data set they
+    are."""
     part = ", ".join([_who(subjects, dataset.people), *_unusual(dataset, found)])
-    provenance = Provenance(dataset.title, "real", source, dataset.version, _fingerprint(found), dataset.licence, part)
+    provenance = Provenance(
+        dataset.title, "real", source, dataset.version, _fingerprint(found), dataset.licence, part
+    )
     return Recordings(subjects, tuple(found), provenance)
 
 
@@ -255,7 +310,9 @@ def _who(subjects: tuple[int, ...], people: int | None = None) -> str:
         return f"all {people} subjects"
     in_a_row = len(subjects) > 1 and subjects == tuple(range(subjects[0], subjects[-1] + 1))
     numbers = f"{subjects[0]}-{subjects[-1]}" if in_a_row else ", ".join(map(str, subjects))
-    return f"subject{'s' if len(subjects) > 1 else ''} {numbers}" + (f" of {people}" if people else "")
+    return f"subject{'s' if len(subjects) > 1 else ''} {numbers}" + (
+        f" of {people}" if people else ""
+    )
 
 
 def _number(file: Path) -> int | None:
@@ -269,7 +326,11 @@ def _numbers(dataset: str, subjects: Sequence[int]) -> tuple[int, ...]:
         raise ValueError(f"dataset = {dataset!r} must be one of {', '.join(DATASETS)}, synthetic")
     people = DATASETS[dataset].people if dataset in DATASETS else MOST_SYNTHETIC
     numbers = tuple(word("subject", subject) for subject in subjects)
-    if not numbers or len(set(numbers)) != len(numbers) or not 1 <= min(numbers) <= max(numbers) <= people:
+    if (
+        not numbers
+        or len(set(numbers)) != len(numbers)
+        or not 1 <= min(numbers) <= max(numbers) <= people
+    ):
         raise ValueError(f"subjects = {list(numbers)} must be different numbers of 1 ... {people}")
     return numbers
 
@@ -281,7 +342,11 @@ def _check_alike(subjects: Sequence[Epochs]) -> None:
         for name in ("fs", "ch_names", "classes"):
             mine, theirs = getattr(first, name), getattr(subject, name)
             if mine != theirs:
-                raise DataError(subject.subject, f"has {name} = {theirs}, but {first.subject} has {mine}")
+                raise DataError(
+                    subject.subject, f"has {name} = {theirs}, but {first.subject} has {mine}"
+                )
         mine, theirs = first.X.shape[2], subject.X.shape[2]
         if mine != theirs:
-            raise DataError(subject.subject, f"has {theirs} samples a trial, but {first.subject} has {mine}")
+            raise DataError(
+                subject.subject, f"has {theirs} samples a trial, but {first.subject} has {mine}"
+            )

@@ -2,7 +2,8 @@
 
 One file per subject, written by `numpy.savez` (compressed or not), without pickled objects:
 
-    X         [trials, channels, samples], floating point; or whole numbers together with `scale`, then X * scale is the signal
+    X         [trials, channels, samples], floating point; or whole numbers together with `scale`,
+              then X * scale is the signal
     y         [trials], whole numbers: index into `classes`
     session   [trials] and / or
     run       [trials], whole numbers; whichever is absent is taken as 0
@@ -10,7 +11,7 @@ One file per subject, written by `numpy.savez` (compressed or not), without pick
     ch_names  [channels], names of electrodes
     classes   names of the classes (optional: "0", "1", ...)
     band      [low, high] in Hz and
-    window    [start, stop] in seconds after the cue (optional: unknown; `tmin` alone is understood too)
+    window    [start, stop] in seconds after the cue (optional: unknown; `tmin` alone will do)
     unit      "uV" for microvolts, "1" for standardised signals (optional: unknown)
     sha256    digest of the content as `Epochs.digest` computes it (optional; checked when present)
 
@@ -48,9 +49,11 @@ BAND_TOLERANCE = 0.5  # Hz; a band that exceeds the wanted one by less is not fi
 
 @dataclass(frozen=True, eq=False)
 class Epochs:
-    """Trials of one subject: X float32 `[trials, channels, samples]`; y, session and run int8 `[trials]`.
+    """Trials of one subject: X float32 `[trials, channels, samples]`; y, session and run int8
+    `[trials]`.
 
-    The constructor refuses what no experiment could use and says what it is; see the module for the meaning of each field.
+    The constructor refuses what no experiment could use and says what it is; see the module for the
+    meaning of each field.
     """
 
     subject: str
@@ -91,58 +94,94 @@ class Epochs:
 
     def digest(self) -> str:
         """Return the SHA-256 of the content: the same for the same data, however it was stored."""
-        head = (self.fs, self.ch_names, self.classes, self.band, self.window, self.unit, self.X.shape)
+        head = (
+            self.fs,
+            self.ch_names,
+            self.classes,
+            self.band,
+            self.window,
+            self.unit,
+            self.X.shape,
+        )
         digest = hashlib.sha256(repr(head).encode())
-        for array, kind in ((self.X, "<f4"), (self.y, "i1"), (self.session, "i1"), (self.run, "i1")):
+        for array, kind in (
+            (self.X, "<f4"),
+            (self.y, "i1"),
+            (self.session, "i1"),
+            (self.run, "i1"),
+        ):
             digest.update(np.ascontiguousarray(array, dtype=kind).data)
         return digest.hexdigest()
 
     def select(self, rows: np.ndarray) -> Epochs:
         """Return only some trials, by mask or by number."""
-        return replace(self, X=self.X[rows], y=self.y[rows], session=self.session[rows], run=self.run[rows])
+        return replace(
+            self, X=self.X[rows], y=self.y[rows], session=self.session[rows], run=self.run[rows]
+        )
 
     def between(self, start: float, stop: float) -> Epochs:
-        """Return the part of every trial from `start` to `stop` seconds after the cue; raises DataError if it is not there."""
+        """Return the part of every trial from `start` to `stop` seconds after the cue.
+
+        Raises DataError if it is not there.
+        """
         first, last = self.window
         if math.isnan(first):
-            raise DataError(self.subject, "does not say how long after the cue its trials begin, so no window can be cut out")
+            raise DataError(
+                self.subject,
+                "does not say how long after the cue its trials begin, so no window can be cut out",
+            )
         if not first <= start < stop <= last:
-            raise DataError(self.subject, f"has {first:g} to {last:g} s after the cue, not window = [{start:g}, {stop:g}]")
+            raise DataError(
+                self.subject,
+                f"has {first:g} to {last:g} s after the cue, not window = [{start:g}, {stop:g}]",
+            )
         begin = round((start - first) * self.fs)
         samples = slice(begin, begin + round((stop - start) * self.fs))
         return replace(self, X=self.X[:, :, samples], window=(start, stop))
 
     def band_passed(self, low: float, high: float) -> Epochs:
-        """Return the trials restricted to low ... high Hz, or unchanged if their band is that narrow already.
+        """Return the trials restricted to low ... high Hz, or unchanged if their band is that
+        narrow already.
 
-        Zero-phase Butterworth filter (order 5, forward and backward) on each trial, with its ends mirrored: the trial is all
-        that is left of a recording that was cut before it came to us.
+        Zero-phase Butterworth filter (order 5, forward and backward) on each trial, with its ends
+        mirrored: the trial is all that is left of a recording that was cut before it came to us.
         """
         if not 0 < low < high < self.fs / 2:
-            raise ValueError(f"band = ({low}, {high}) must satisfy 0 < low < high < fs / 2 = {self.fs / 2} Hz")
+            raise ValueError(
+                f"band = ({low}, {high}) must satisfy 0 < low < high < fs / 2 = {self.fs / 2} Hz"
+            )
         if self.band[0] >= low - BAND_TOLERANCE and self.band[1] <= high + BAND_TOLERANCE:
             return self
         from scipy import signal
 
-        sections = signal.butter(FILTER_ORDER, (low, high), btype="bandpass", fs=self.fs, output="sos")
-        filtered = signal.sosfiltfilt(sections, self.X.astype(np.float64), axis=-1).astype(np.float32)
+        sections = signal.butter(
+            FILTER_ORDER, (low, high), btype="bandpass", fs=self.fs, output="sos"
+        )
+        filtered = signal.sosfiltfilt(sections, self.X.astype(np.float64), axis=-1).astype(
+            np.float32
+        )
         return replace(self, X=filtered, band=(low, high))
 
 
 def read(path: Path, channels: Sequence[str] | None = CHANNELS) -> Epochs:
-    """Return one subject's trials from a file in our form, with the wanted channels in the wanted order.
+    """Return one subject's trials from a file in our form, with the wanted channels in the wanted
+    order.
 
     Raises DataError that names the file and what is wrong with it.
     """
     return read_with_texts(path, channels)[0]
 
 
-def read_with_texts(path: Path, channels: Sequence[str] | None = CHANNELS) -> tuple[Epochs, dict[str, str]]:
+def read_with_texts(
+    path: Path, channels: Sequence[str] | None = CHANNELS
+) -> tuple[Epochs, dict[str, str]]:
     """Return one subject's trials, and the strings that were stored beside them."""
     arrays = _arrays(path)
     for name in ("X", "y", "fs", "ch_names"):
         if name not in arrays:
-            raise DataError(path, f"has no array {name!r}; it has {', '.join(sorted(arrays)) or 'none'}")
+            raise DataError(
+                path, f"has no array {name!r}; it has {', '.join(sorted(arrays)) or 'none'}"
+            )
     if "session" not in arrays and "run" not in arrays:
         raise DataError(path, "has neither an array 'session' nor 'run'")
     try:
@@ -150,13 +189,22 @@ def read_with_texts(path: Path, channels: Sequence[str] | None = CHANNELS) -> tu
     except (ValueError, TypeError, OverflowError) as error:
         raise DataError(path, store.reason(error)) from None
     if "sha256" in arrays and str(arrays["sha256"]) != epochs.digest():
-        raise DataError(path, f"its content has sha256 {epochs.digest()}, but it says {arrays['sha256']}")
-    texts = {name: str(array) for name, array in arrays.items() if array.shape == () and array.dtype.kind == "U"}
+        raise DataError(
+            path, f"its content has sha256 {epochs.digest()}, but it says {arrays['sha256']}"
+        )
+    texts = {
+        name: str(array)
+        for name, array in arrays.items()
+        if array.shape == () and array.dtype.kind == "U"
+    }
     return epochs if channels is None else _pick_channels(path, epochs, tuple(channels)), texts
 
 
 def write(path: Path, epochs: Epochs, **extra: str) -> None:
-    """Write one subject's trials in our form, whole or not at all; `extra` strings are stored beside them."""
+    """Write one subject's trials in our form, whole or not at all.
+
+    `extra` strings are stored beside them.
+    """
     files.write(path, filler(epochs, **extra))
 
 
@@ -172,7 +220,10 @@ def filler(epochs: Epochs, **extra: str) -> Callable[[BinaryIO], None]:
 def _epochs(subject: str, arrays: dict[str, np.ndarray]) -> Epochs:
     signal = arrays["X"]
     if signal.ndim == 0 or signal.dtype.kind not in "fiu":
-        raise ValueError(f"X has element type {signal.dtype} and shape {signal.shape}, it must be an array of numbers")
+        raise ValueError(
+            f"X has element type {signal.dtype} and shape {signal.shape}, it must be an array of "
+            "numbers"
+        )
     if signal.dtype.kind in "iu":
         if "scale" not in arrays:
             raise ValueError(f"X has element type {signal.dtype}, so there must be a 'scale'")
@@ -181,7 +232,9 @@ def _epochs(subject: str, arrays: dict[str, np.ndarray]) -> Epochs:
             raise ValueError(f"scale = {scale} must be positive and finite")
         signal = signal * scale
     y = np.asarray(arrays["y"])
-    classes = arrays.get("classes", [str(index) for index in range(int(y.max()) + 1 if y.size else 0)])
+    classes = arrays.get(
+        "classes", [str(index) for index in range(int(y.max()) + 1 if y.size else 0)]
+    )
     return Epochs(
         subject=subject,
         X=signal,
@@ -208,7 +261,10 @@ def _pick_channels(path: Path, epochs: Epochs, channels: tuple[str, ...]) -> Epo
     """Return the wanted channels in the wanted order, found by name."""
     missing = [name for name in channels if name not in epochs.ch_names]
     if missing:
-        raise DataError(path, f"has no channel {', '.join(missing)}; its channels are {', '.join(epochs.ch_names)}")
+        raise DataError(
+            path,
+            f"has no channel {', '.join(missing)}; its channels are {', '.join(epochs.ch_names)}",
+        )
     if epochs.ch_names == channels:
         return epochs
     order = [epochs.ch_names.index(name) for name in channels]
@@ -217,7 +273,8 @@ def _pick_channels(path: Path, epochs: Epochs, channels: tuple[str, ...]) -> Epo
 
 def _signal(X) -> np.ndarray:
     with np.errstate(over="ignore", invalid="ignore"):  # what float32 cannot hold is reported below
-        signal = np.ascontiguousarray(X, dtype=np.float32).view()  # made read-only later, which the caller's array is not
+        # made read-only later, which the caller's array is not
+        signal = np.ascontiguousarray(X, dtype=np.float32).view()
     if signal.ndim != 3:
         raise ValueError(f"X has shape {signal.shape}, it must be [trials, channels, samples]")
     if len(signal) == 0:
@@ -251,19 +308,26 @@ def _check_names(epochs: Epochs) -> None:
     if not (math.isfinite(epochs.fs) and epochs.fs > 0):
         raise ValueError(f"fs = {epochs.fs} must be positive and finite")
     if len(epochs.ch_names) != epochs.X.shape[1]:
-        raise ValueError(f"ch_names has {len(epochs.ch_names)} names, X has {epochs.X.shape[1]} channels")
+        raise ValueError(
+            f"ch_names has {len(epochs.ch_names)} names, X has {epochs.X.shape[1]} channels"
+        )
     for name, names in (("ch_names", epochs.ch_names), ("classes", epochs.classes)):
         if len(set(names)) != len(names):
             raise ValueError(f"{name} = {', '.join(names)} must be all different")
     if int(epochs.y.max()) >= len(epochs.classes):
-        raise ValueError(f"y has the value {int(epochs.y.max())}, but there are {len(epochs.classes)} classes")
+        raise ValueError(
+            f"y has the value {int(epochs.y.max())}, but there are {len(epochs.classes)} classes"
+        )
     flat = np.flatnonzero((np.ptp(epochs.X, axis=2) == 0).all(axis=0))
     if flat.size:
         raise ValueError(f"channel {epochs.ch_names[flat[0]]} is constant in every trial")
 
 
 def _arrays(path: Path) -> dict[str, np.ndarray]:
-    """Return the arrays of an .npz file; every byte passes the archive's CRC, and no pickle is ever opened."""
+    """Return the arrays of an .npz file.
+
+    Every byte passes the archive's CRC, and no pickle is ever opened.
+    """
     try:
         with zipfile.ZipFile(io.BytesIO(store.read(path))) as archive:
             names = [name for name in archive.namelist() if name.endswith(".npy")]
@@ -273,18 +337,27 @@ def _arrays(path: Path) -> dict[str, np.ndarray]:
 
 
 def _array(path: Path, name: str, content: bytes) -> np.ndarray:
-    """Return one array from the bytes of an .npy file whose header says no more and no less than they hold."""
+    """Return one array from the bytes of an .npy file whose header says no more and no less than
+    they hold."""
     stream = io.BytesIO(content)
     try:
         version = np.lib.format.read_magic(stream)
-        header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}[version]
+        header = {
+            (1, 0): np.lib.format.read_array_header_1_0,
+            (2, 0): np.lib.format.read_array_header_2_0,
+        }[version]
         shape, fortran, kind = header(stream)
     except (ValueError, KeyError, EOFError, SyntaxError) as error:
         raise DataError(path, f"{name} is not an array ({store.reason(error)})") from None
     if kind.hasobject:
-        raise DataError(path, f"{name} holds pickled Python objects, which could run code and are refused")
+        raise DataError(
+            path, f"{name} holds pickled Python objects, which could run code and are refused"
+        )
     start, size = stream.tell(), math.prod(shape) * kind.itemsize
     if len(content) - start != size:
-        raise DataError(path, f"{name} has shape {shape} and needs {size} bytes, but holds {len(content) - start}")
+        raise DataError(
+            path,
+            f"{name} has shape {shape} and needs {size} bytes, but holds {len(content) - start}",
+        )
     flat = np.frombuffer(content, kind, offset=start) if size else np.empty(0, kind)
     return flat.reshape(shape, order="F" if fortran else "C")

@@ -1,14 +1,17 @@
 """The official EEG recordings, read by moabb: BNCI2014_001 (the paper's) and PhysionetMI.
 
-moabb is imported only here and only when a recording is really read, because that takes seconds. It believes any file that has
-the right name, and fetches any that has not; so every file is checked before moabb sees it, and moabb is called only when all
-files are there or a download was asked for. What it makes is kept in the cache in the form of `epochs`, together with the
-digest of the files it was made from.
+moabb is imported only here and only when a recording is really read, because that takes seconds. It
+believes any file that has the right name, and fetches any that has not; so every file is checked
+before moabb sees it, and moabb is called only when all files are there or a download was asked for.
+What it makes is kept in the cache in the form of `epochs`, together with the digest of the files it
+was made from.
 
 Layouts, as moabb has them below one folder:
 
-    MNE-bnci-data/~bci/database/001-2014/A01T.mat, A01E.mat, ...              (`~bci` is a folder's name)
-    MNE-eegbci-data/files/eegmmidb/1.0.0/S001/S001R04.edf, S001R06.edf, ...   (imagery: runs 4, 6, 8, 10, 12, 14)
+    MNE-bnci-data/~bci/database/001-2014/A01T.mat, A01E.mat, ...
+        (`~bci` is a folder's name)
+    MNE-eegbci-data/files/eegmmidb/1.0.0/S001/S001R04.edf, S001R06.edf, ...
+        (imagery: runs 4, 6, 8, 10, 12, 14)
 """
 
 from __future__ import annotations
@@ -114,7 +117,8 @@ PHYSIONET = Dataset(
 class Recorded(Epochs):
     """Trials computed from recordings, and named by these: their own last bits are the machine's.
 
-    `source` is the SHA-256 of the recordings and the recipe, `recorded_fs` the rate before resampling.
+    `source` is the SHA-256 of the recordings and the recipe, `recorded_fs` the rate before
+    resampling.
     """
 
     source: str = ""
@@ -123,14 +127,20 @@ class Recorded(Epochs):
 
 def missing(dataset: Dataset, subjects: Sequence[int], raw: Path) -> list[str]:
     """Return which of the subjects' files are not below a folder."""
-    return [name for subject in subjects for name in dataset.files(subject) if not store.exists(raw / name)]
+    return [
+        name
+        for subject in subjects
+        for name in dataset.files(subject)
+        if not store.exists(raw / name)
+    ]
 
 
 def load(dataset: Dataset, subject: int, raw: Path) -> Recorded:
-    """Return one subject's trials, band-passed and cut as in the paper, from the recordings below a folder.
+    """Return one subject's trials, band-passed and cut as in the paper, from the recordings below a
+    folder.
 
-    The first time moabb reads them; later they come from the cache, if the recordings are still the same. Raises DataError
-    when a recording is damaged.
+    The first time moabb reads them; later they come from the cache, if the recordings are still the
+    same. Raises DataError when a recording is damaged.
     """
     source = _check_files(dataset, subject, raw)
     found = cached(dataset, subject, source)
@@ -142,7 +152,8 @@ def load(dataset: Dataset, subject: int, raw: Path) -> Recorded:
 
 
 def cached(dataset: Dataset, subject: int, source: str | None = None) -> Recorded | None:
-    """Return one subject's trials from the cache, if they are there, whole, and made from the given recordings."""
+    """Return one subject's trials from the cache, if they are there, whole, and made from the given
+    recordings."""
     path = cache_path(dataset, subject)
     try:
         if not store.exists(path):
@@ -165,7 +176,8 @@ def _recorded(path: Path, found: Epochs, texts: Mapping[str, str]) -> Recorded:
 
 
 def download(dataset: Dataset, subject: int) -> Path:
-    """Let moabb download one subject into the cache and check what came; return the folder that holds the layout.
+    """Let moabb download one subject into the cache and check what came; return the folder that
+    holds the layout.
 
     A damaged file, old or new, is removed, so that the next try fetches it again.
     """
@@ -176,7 +188,9 @@ def download(dataset: Dataset, subject: int) -> Path:
         with _moabb(raw) as (datasets, _):
             getattr(datasets, dataset.moabb_class)().data_path(subject)
     except Exception as error:  # whatever a server, a proxy or a full disk can do
-        raise DataError(dataset.title, f"subject {subject} was not downloaded ({store.reason(error)})") from None
+        raise DataError(
+            dataset.title, f"subject {subject} was not downloaded ({store.reason(error)})"
+        ) from None
     damaged = _remove_damaged(dataset, subject, raw)
     if damaged:
         raise damaged[0]
@@ -184,7 +198,10 @@ def download(dataset: Dataset, subject: int) -> Path:
 
 
 def cache_path(dataset: Dataset, subject: int) -> Path:
-    """Return where a subject's trials are kept; another band, window, electrode or version of moabb is another place."""
+    """Return where a subject's trials are kept.
+
+    Another band, window, electrode or version of moabb is another place.
+    """
     place = store.cache_folder() / "eeg" / dataset.key / _recipe(dataset)[:16]
     return place / f"{dataset.name(subject)}.npz"
 
@@ -259,11 +276,16 @@ def _sorted(dataset: Dataset, subject: int, trials, labels, table) -> dict:
 
 
 def _check_epochs(dataset: Dataset, found: Epochs, path: Path) -> None:
-    """Raise unless trials are as many (where people are alike), as long and as varied as published."""
+    """Raise unless trials are as many (where people are alike), as long and as varied as
+    published."""
     samples = round((WINDOW[1] - WINDOW[0]) * dataset.fs)
     expected = (dataset.trials if dataset.alike else len(found), len(CHANNELS), samples)
     if found.X.shape != expected or found.fs != dataset.fs:
-        raise DataError(path, f"gives trials of shape {found.X.shape} at {found.fs} Hz, not {expected} at {dataset.fs} Hz")
+        raise DataError(
+            path,
+            f"gives trials of shape {found.X.shape} at {found.fs} Hz, not {expected} at "
+            f"{dataset.fs} Hz",
+        )
     absent = [name for index, name in enumerate(dataset.classes) if not (found.y == index).any()]
     if absent or found.classes != dataset.classes:
         raise DataError(path, f"has no trial of class {', '.join(absent or dataset.classes)}")
@@ -288,7 +310,8 @@ def _check_file(dataset: Dataset, path: Path) -> str:
 
 
 def _remove_damaged(dataset: Dataset, subject: int, raw: Path) -> list[DataError]:
-    """Remove a subject's damaged recordings from the cache, one line each, and return what was wrong with them."""
+    """Remove a subject's damaged recordings from the cache, one line each, and return what was
+    wrong with them."""
     damaged = []
     for path in (raw / name for name in dataset.files(subject)):
         try:
@@ -313,11 +336,15 @@ def _published_sums() -> Mapping[str, str]:
 def _check_edf(path: Path, content: bytes) -> None:
     """Raise unless an EDF file is as long as its header says (EDF specification: Kemp et al. 1992).
 
-    Bytes 184-191: length of the header, 236-243: number of records, 252-255: number of signals; then, after 216 bytes per
-    signal, the number of two-byte samples of each signal in a record.
+    Bytes 184-191: length of the header, 236-243: number of records, 252-255: number of signals;
+    then, after 216 bytes per signal, the number of two-byte samples of each signal in a record.
     """
     try:
-        header, records, signals = int(content[184:192]), int(content[236:244]), int(content[252:256])
+        header, records, signals = (
+            int(content[184:192]),
+            int(content[236:244]),
+            int(content[252:256]),
+        )
         start = 256 + 216 * signals
         samples = sum(int(content[start + 8 * k : start + 8 * k + 8]) for k in range(signals))
     except ValueError:
@@ -328,7 +355,8 @@ def _check_edf(path: Path, content: bytes) -> None:
 
 
 def _check_mat(path: Path, content: bytes) -> None:
-    """Raise unless a MATLAB 5 file is a chain of whole elements (tag: type and length) and its compressed parts are sound."""
+    """Raise unless a MATLAB 5 file is a chain of whole elements (tag: type and length) and its
+    compressed parts are sound."""
     if not content.startswith(b"MATLAB 5.0 MAT-file"):
         raise DataError(path, "does not start with a MATLAB 5 header")
     order: Literal["little", "big"] = "little" if content[126:128] == b"IM" else "big"
@@ -338,20 +366,26 @@ def _check_mat(path: Path, content: bytes) -> None:
         size = int.from_bytes(content[position + 4 : position + 8], order)
         position += 8
         if position + size > len(content):
-            raise DataError(path, f"has {len(content)} bytes, its MATLAB elements need {position + size}")
+            raise DataError(
+                path, f"has {len(content)} bytes, its MATLAB elements need {position + size}"
+            )
         if kind == compressed:
             try:
                 zlib.decompress(content[position : position + size])
             except zlib.error as error:
-                raise DataError(path, f"has a damaged MATLAB element ({store.reason(error)})") from None
-        position += size if kind == compressed else size + -size % 8  # compressed elements are not padded
+                raise DataError(
+                    path, f"has a damaged MATLAB element ({store.reason(error)})"
+                ) from None
+        # compressed elements are not padded
+        position += size if kind == compressed else size + -size % 8
     if position == 128:
         raise DataError(path, "has a MATLAB 5 header and nothing behind it")
 
 
 @contextlib.contextmanager
 def _moabb(raw: Path) -> Iterator[tuple]:
-    """Give (moabb.datasets, moabb.paradigms), which see one folder only, are quiet, and do not touch the reader's home."""
+    """Give (moabb.datasets, moabb.paradigms), which see one folder only, are quiet, and do not
+    touch the reader's home."""
     settings = {
         "MNE_DATA": str(raw),
         "MNE_DATASETS_BNCI_PATH": str(raw),

@@ -1,11 +1,12 @@
 """Where data comes from, what it is called, and what happens when a file of it is damaged.
 
-Every data set is looked for in the same order: the folder named by LDP_DATA, the cache under `data/cache`, the official
-download (only when asked for), the stand-in that ships with the code. Whatever is found says so in one line and carries a
-`Provenance`, so that no figure can forget which data made it.
+Every data set is looked for in the same order: the folder named by LDP_DATA, the cache under
+`data/cache`, the official download (only when asked for), the stand-in that ships with the code.
+Whatever is found says so in one line and carries a `Provenance`, so that no figure can forget which
+data made it.
 
-A damaged file in LDP_DATA is an error, because the reader meant that file. A damaged file in the cache is reported in one
-line, never believed, and made again.
+A damaged file in LDP_DATA is an error, because the reader meant that file. A damaged file in the
+cache is reported in one line, never believed, and made again.
 """
 
 from __future__ import annotations
@@ -31,7 +32,10 @@ log.setLevel(logging.INFO)
 
 
 class DataError(files.OneSentence, ValueError):
-    """A data file that cannot be used; the message is one line that names the file and what is wrong with it."""
+    """A data file that cannot be used.
+
+    The message is one line that names the file and what is wrong with it.
+    """
 
     def __init__(self, path: str | os.PathLike, problem: str):
         super().__init__(str(path), problem)
@@ -45,11 +49,11 @@ class DataError(files.OneSentence, ValueError):
 class Provenance:
     """Which data made a result: plain strings only, so that it goes into JSON as it is.
 
-    `kind` is "real" (the data set, or a named part of it), "embedded" (real data, but only the part that ships with the
-    code) or "synthetic" (made up). `sha256` is taken over the content, not over the file that held it: the same data has
-    the same hash whether it was compressed, cached or downloaded. Trials that are computed from
-    recordings have the hash of these and of the recipe: the last bits of a filter are the machine's.
-    `part` says what is missing or unusual, or nothing.
+    `kind` is "real" (the data set, or a named part of it), "embedded" (real data, but only the part
+    that ships with the code) or "synthetic" (made up). `sha256` is taken over the content, not over
+    the file that held it: the same data has the same hash whether it was compressed, cached or
+    downloaded. Trials that are computed from recordings have the hash of these and of the recipe:
+    the last bits of a filter are the machine's. `part` says what is missing or unusual, or nothing.
     """
 
     name: str
@@ -79,10 +83,15 @@ class Provenance:
     def line(self) -> str:
         """Return the one line that a load says out loud."""
         part = f" ({self.part})" if self.part else ""
-        return f"data: {self.name}{part}: {self.kind}, from {self.source}; sha256 {self.sha256[:12]}"
+        return (
+            f"data: {self.name}{part}: {self.kind}, from {self.source}; sha256 {self.sha256[:12]}"
+        )
 
     def caption(self) -> str:
-        """Return what a figure's caption must say about its data; stand-ins are called stand-ins."""
+        """Return what a figure's caption must say about its data.
+
+        Stand-ins are called stand-ins.
+        """
         part = f", {self.part}" if self.part else ""
         if self.kind == "real":
             return f"Data: {self.name}{part}."
@@ -90,14 +99,19 @@ class Provenance:
 
 
 def announce(provenance: Provenance) -> None:
-    """Say in one line where data came from: to the log when logging is set up, else to standard error.
+    """Say in one line where data came from: to the log when logging is set up, else to standard
+    error.
 
-    A notebook paints standard error red, as if something were wrong; there it goes to standard output.
+    A notebook paints standard error red, as if something were wrong; there it goes to standard
+    output.
     """
     if log.hasHandlers():
         log.info("%s", provenance.line())
     else:
-        print(provenance.line(), file=sys.stdout if type(sys.stderr).__module__.startswith("ipykernel") else sys.stderr)
+        print(
+            provenance.line(),
+            file=sys.stdout if type(sys.stderr).__module__.startswith("ipykernel") else sys.stderr,
+        )
 
 
 def named_folder(folder: str | os.PathLike | None = None) -> Path | None:
@@ -112,7 +126,8 @@ def named_folder(folder: str | os.PathLike | None = None) -> Path | None:
 
 
 def cache_folder() -> Path:
-    """Return the folder for everything that can be made or downloaded again: LDP_CACHE, or `data/cache`."""
+    """Return the folder for everything that can be made or downloaded again: LDP_CACHE, or
+    `data/cache`."""
     return Path(os.environ.get("LDP_CACHE") or SHIPPED / "cache").expanduser()
 
 
@@ -125,7 +140,8 @@ def exists(path: Path) -> bool:
 
 
 def listing(folder: Path, suffix: str) -> list[Path]:
-    """Return what is in a folder and ends so, in the order of names, or say why that cannot be known."""
+    """Return what is in a folder and ends so, in the order of names, or say why that cannot be
+    known."""
     try:
         return sorted(path for path in folder.iterdir() if path.suffix == suffix)
     except OSError as error:
@@ -147,12 +163,17 @@ def read(path: Path) -> bytes:
 
 def reason(error: BaseException) -> str:
     """Return an error's text as one line."""
-    text = (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
+    text = (
+        (error.strerror if isinstance(error, OSError) else None)
+        or str(error)
+        or type(error).__name__
+    )
     return " ".join(text.split())
 
 
 def sha256(content) -> str:
-    """Return the SHA-256 of bytes (or of anything that shows its bytes, such as an array) in hexadecimal digits."""
+    """Return the SHA-256 of bytes (or of anything that shows its bytes, such as an array) in
+    hexadecimal digits."""
     return hashlib.sha256(content).hexdigest()
 
 
@@ -164,7 +185,8 @@ def check_digest(path: Path, content: bytes, expected: str, algorithm: str = "sh
 
 
 def write_cache(path: Path, fill: Callable[[BinaryIO], object]) -> bool:
-    """Write a cache file if possible, and say in one line if not: a full disk must not cost anybody their data."""
+    """Write a cache file if possible, and say in one line if not: a full disk must not cost anybody
+    their data."""
     try:
         files.write(path, fill)
     except OSError as error:
@@ -174,7 +196,8 @@ def write_cache(path: Path, fill: Callable[[BinaryIO], object]) -> bool:
 
 
 def forget(error: DataError) -> None:
-    """Say in one line that a cache file is damaged, and remove it; the caller goes on as if it had never been.
+    """Say in one line that a cache file is damaged, and remove it; the caller goes on as if it had
+    never been.
 
     Only files below the cache are ever removed.
     """

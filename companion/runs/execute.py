@@ -1,8 +1,9 @@
 """Runs shards on joblib: on the cores of this machine, or on a Dask cluster named by its scheduler.
 
-Of several workers each computes on one thread, so that as many as there are cores do not get in each other's way; a single one
-works in this process. Results come back in the order of the shards, whatever order they were finished in, so whatever is made
-from them has the same bytes whether the run was interrupted or not.
+Of several workers each computes on one thread, so that as many as there are cores do not get in
+each other's way; a single one works in this process. Results come back in the order of the shards,
+whatever order they were finished in, so whatever is made from them has the same bytes whether the
+run was interrupted or not.
 """
 
 from __future__ import annotations
@@ -27,9 +28,13 @@ Function = Callable[..., Result]
 CONNECT_SECONDS = 20
 INSIDE = contextvars.ContextVar("INSIDE", default=False)  # a shard
 
-# loky replaces a worker whose memory has grown, and says so with the path of its own file; nothing is lost by it
-warnings.filterwarnings("ignore", message="A worker stopped while some jobs were given to the executor")
-# Dask would rather have handed-over arrays scattered; but what is scattered is lost with the worker that holds it
+# loky replaces a worker whose memory has grown, and says so with the path of its own file; nothing
+# is lost by it
+warnings.filterwarnings(
+    "ignore", message="A worker stopped while some jobs were given to the executor"
+)
+# Dask would rather have handed-over arrays scattered; but what is scattered is lost with the worker
+# that holds it
 warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
 
 
@@ -50,31 +55,46 @@ def run(
 ) -> list[Result]:
     """Return `function(**shard)` for every shard, from the store where it is there already.
 
-    `scheduler` (or the environment variable SCHEDULER) names a Dask scheduler, such as tcp://127.0.0.1:8786; else `workers`
-    local processes (or the environment variable WORKERS; default: one per core that this process may use). `given` are arrays
-    handed to each shard, as further arguments: results of earlier experiments, which no shard starts itself. They are part of
-    its name by a hash of their content. `quiet` leaves out the progress bar. Raises ShardError when a shard fails.
+    `scheduler` (or the environment variable SCHEDULER) names a Dask scheduler, such as
+    tcp://127.0.0.1:8786; else `workers` local processes (or the environment variable WORKERS;
+    default: one per core that this process may use). `given` are arrays handed to each shard, as
+    further arguments: results of earlier experiments, which no shard starts itself. They are part
+    of its name by a hash of their content. `quiet` leaves out the progress bar. Raises ShardError
+    when a shard fails.
     """
     if function.__module__ == "__main__":
         raise ValueError(
-            f"{function.__qualname__} must live in a module, not in a notebook or script: other processes import it"
+            f"{function.__qualname__} must live in a module, not in a notebook or script: other "
+            "processes import it"
         )
     if INSIDE.get():
-        raise ShardError("a shard must not start another experiment: hand it the results that it needs (`given`)")
+        raise ShardError(
+            "a shard must not start another experiment: hand it the results that it needs (`given`)"
+        )
     store, code = store or ResultStore(), fingerprint.of(function)
     name = f"{function.__module__}.{function.__qualname__}"
     more = given or [{}] * len(shards)
     named = [{**shard, **content(extra)} for shard, extra in zip(shards, more, strict=True)]
     places = [address(name, arguments, code) for arguments in named]
-    results = {place: result for place in dict.fromkeys(places) if (result := store.read(place)) is not None}
+    results = {
+        place: result
+        for place in dict.fromkeys(places)
+        if (result := store.read(place)) is not None
+    }
     described = dict(zip(places, named, strict=True))
     calls = dict(zip(places, zip(shards, more, strict=True), strict=True))
     missing = {place: call for place, call in calls.items() if place not in results}
     watch.begin(description, len(calls), results, store)
     with tqdm(
-        total=len(set(places)), initial=len(results), desc=description, unit="shard", disable=quiet or not places
+        total=len(set(places)),
+        initial=len(results),
+        desc=description,
+        unit="shard",
+        disable=quiet or not places,
     ) as progress:
-        for place, result, seconds in _compute(function, missing, code, scheduler or os.environ.get("SCHEDULER"), workers):
+        for place, result, seconds in _compute(
+            function, missing, code, scheduler or os.environ.get("SCHEDULER"), workers
+        ):
             store.write(place, result, _provenance(name, described[place], code, seconds))
             results[place] = result
             watch.finished(seconds)
@@ -82,15 +102,24 @@ def run(
     return [results[place] for place in places]
 
 
-def chain(function: Function, shards: Sequence[Mapping], parts: int, *, description: str = "", **options) -> list[list[Result]]:
-    """Return, for every shard, the results of `function(**shard, part=0, before=None)`, then of `part=1` with `before` its
-    result, and so on: one long computation in so many parts, each of which is kept. Interrupted, it goes on after the last.
+def chain(
+    function: Function, shards: Sequence[Mapping], parts: int, *, description: str = "", **options
+) -> list[list[Result]]:
+    """Return, for every shard, the results of `function(**shard, part=0, before=None)`, then of
+    `part=1` with `before` its result, and so on: one long computation in so many parts, each of
+    which is kept. Interrupted, it goes on after the last.
     """
     results: list[list[Result]] = [[] for _ in shards]
     for part in range(parts):
         words = description if parts == 1 else f"{description}, part {part + 1} of {parts}"
         given = [{"before": done[-1] if done else None} for done in results]
-        found = run(function, [{**shard, "part": part} for shard in shards], description=words, given=given, **options)
+        found = run(
+            function,
+            [{**shard, "part": part} for shard in shards],
+            description=words,
+            given=given,
+            **options,
+        )
         for done, result in zip(results, found, strict=True):
             done.append(result)
     return results
@@ -110,7 +139,11 @@ def _workers() -> int:
 
 
 def _compute(
-    function: Function, missing: Mapping[str, tuple[Mapping, Mapping]], code: str, scheduler: str | None, workers: int | None
+    function: Function,
+    missing: Mapping[str, tuple[Mapping, Mapping]],
+    code: str,
+    scheduler: str | None,
+    workers: int | None,
 ) -> Iterator[tuple[str, Result, float]]:
     """Yield (address, result, seconds) of every missing shard as soon as it is finished."""
     workers = _workers() if workers is None else workers
@@ -118,12 +151,15 @@ def _compute(
         raise ValueError(f"workers = {workers} must be at least 1")
     checked = code if scheduler else None  # local processes read the same files
     calls = [
-        joblib.delayed(_shard)(function, place, dict(shard), dict(given), checked) for place, (shard, given) in missing.items()
+        joblib.delayed(_shard)(function, place, dict(shard), dict(given), checked)
+        for place, (shard, given) in missing.items()
     ]
     if not calls:
         return
     with _backend(scheduler, min(workers, len(calls))):
-        yield from joblib.Parallel(return_as="generator_unordered", pre_dispatch="all", batch_size=1)(calls)
+        yield from joblib.Parallel(
+            return_as="generator_unordered", pre_dispatch="all", batch_size=1
+        )(calls)
 
 
 @contextlib.contextmanager
@@ -139,16 +175,24 @@ def _backend(scheduler: str | None, workers: int) -> Iterator[None]:
         client = Client(scheduler, timeout=CONNECT_SECONDS, set_as_default=False)
     except (OSError, ValueError) as error:
         raise ShardError(
-            f"SCHEDULER = {scheduler!r}: no Dask scheduler answers there ({' '.join(str(error).split())})"
+            f"SCHEDULER = {scheduler!r}: no Dask scheduler answers there "
+            f"({' '.join(str(error).split())})"
         ) from None
     with client, joblib.parallel_config(backend="dask", client=client, wait_for_workers_timeout=60):
         yield
 
 
-def _shard(function: Function, place: str, shard: dict, given: dict, code: str | None) -> tuple[str, Result, float]:
-    """Compute one shard, in whatever process this is; refuse when its code is not the caller's (`code`, unless None)."""
+def _shard(
+    function: Function, place: str, shard: dict, given: dict, code: str | None
+) -> tuple[str, Result, float]:
+    """Compute one shard, in whatever process this is.
+
+    Refuse when its code is not the caller's (`code`, unless None).
+    """
     if code is not None and fingerprint.of(function) != code:
-        raise ShardError(f"{function.__module__} on {platform.node()} is not the same code or packages as here")
+        raise ShardError(
+            f"{function.__module__} on {platform.node()} is not the same code or packages as here"
+        )
     start, inside = time.perf_counter(), INSIDE.set(True)
     try:
         result = {name: np.asarray(array) for name, array in function(**shard, **given).items()}

@@ -1,8 +1,10 @@
-"""What a shard's result depends on besides its arguments: the code it can reach, and the versions of what that imports.
+"""What a shard's result depends on besides its arguments: the code it can reach, and the versions
+of what that imports.
 
-A function can only call what its module, or a module imported from there, holds. So we follow the import statements (those
-inside functions too) through this package, and hash what the files *do*: comments, docstrings and layout do not count. Other
-packages count with their version. A change to a file outside this closure changes no fingerprint.
+A function can only call what its module, or a module imported from there, holds. So we follow the
+import statements (those inside functions too) through this package, and hash what the files *do*:
+comments, docstrings and layout do not count. Other packages count with their version. A change to a
+file outside this closure changes no fingerprint.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ DISTRIBUTIONS = {"sklearn": "scikit-learn", "yaml": "PyYAML"}  # where a package
 
 
 def of(function: Callable) -> str:
-    """Return the fingerprint of everything that a module-level function depends on, in hexadecimal digits."""
+    """Return the fingerprint of everything that a module-level function depends on, in hexadecimal
+    digits."""
     return _of_module(function.__module__)
 
 
@@ -40,21 +43,26 @@ def _of_module(module: str) -> str:
 
 
 def closure(module: str) -> set[str]:
-    """Return the modules of this package, and the given one, that can be reached from it by import statements."""
+    """Return the modules of this package, and the given one, that can be reached from it by import
+    statements."""
     reached, waiting = set(), [module]
     while waiting:
         name = waiting.pop()
         if name in reached or _path(name) is None:
             continue
         reached.add(name)
-        waiting += [imported for imported in _source(name).imports if imported.split(".")[0] in PACKAGES]
+        waiting += [
+            imported for imported in _source(name).imports if imported.split(".")[0] in PACKAGES
+        ]
         if name.split(".")[0] in PACKAGES and "." in name:
-            waiting.append(name.rpartition(".")[0])  # importing a module runs its package's __init__ too
+            # importing a module runs its package's __init__ too
+            waiting.append(name.rpartition(".")[0])
     return reached
 
 
 class _Source(NamedTuple):
-    """What matters of one module's file: a digest of what it does, and the full names of what it imports."""
+    """What matters of one module's file: a digest of what it does, and the full names of what it
+    imports."""
 
     digest: str
     imports: tuple[str, ...]
@@ -62,14 +70,20 @@ class _Source(NamedTuple):
 
 @cache
 def _source(module: str) -> _Source:
-    tree = ast.parse(_path(module).read_text(encoding="utf-8"))  # type: ignore[union-attr]  # closure() has looked
+    tree = ast.parse(_path(module).read_text(encoding="utf-8"))  # type: ignore[union-attr]
     imports = tuple(_imports(tree, module))
-    return _Source(hashlib.sha256(ast.dump(_without_docstrings(tree)).encode()).hexdigest(), imports)
+    return _Source(
+        hashlib.sha256(ast.dump(_without_docstrings(tree)).encode()).hexdigest(), imports
+    )
 
 
 def _imports(tree: ast.AST, module: str) -> Iterator[str]:
-    """Yield the full names of everything a module imports; `from a import b` gives a, and a.b in case it is a module."""
-    package = module if _path(module).name == "__init__.py" else module.rpartition(".")[0]  # type: ignore[union-attr]
+    """Yield the full names of everything a module imports.
+
+    `from a import b` gives a, and a.b in case it is a module.
+    """
+    path = _path(module)
+    package = module if path and path.name == "__init__.py" else module.rpartition(".")[0]
     for node in _statements(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -84,7 +98,8 @@ def _imports(tree: ast.AST, module: str) -> Iterator[str]:
 
 @cache
 def _path(module: str) -> Path | None:
-    """Return the source file of a module, or None when there is none (a name that is not a module, a built-in)."""
+    """Return the source file of a module, or None when there is none (a name that is not a module,
+    a built-in)."""
     try:
         spec = importlib.util.find_spec(module)
     except (ImportError, AttributeError, ValueError):
@@ -93,7 +108,8 @@ def _path(module: str) -> Path | None:
 
 
 def _statements(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield a tree and all statements in it, without descending into expressions: they hold no import and no docstring."""
+    """Yield a tree and all statements in it, without descending into expressions: they hold no
+    import and no docstring."""
     yield node
     for field in ("body", "orelse", "finalbody", "handlers", "cases"):
         for child in getattr(node, field, ()):
@@ -103,14 +119,20 @@ def _statements(node: ast.AST) -> Iterator[ast.AST]:
 def _without_docstrings(tree: ast.AST) -> ast.AST:
     for node in _statements(tree):
         body = getattr(node, "body", None)
-        if isinstance(body, list) and body and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant):
+        if (
+            isinstance(body, list)
+            and body
+            and isinstance(body[0], ast.Expr)
+            and isinstance(body[0].value, ast.Constant)
+        ):
             node.body = body[1:]  # type: ignore[attr-defined]
     return tree
 
 
 @cache
 def _distributions() -> Mapping[str, list[str]]:
-    return importlib.metadata.packages_distributions()  # reads the records of every installed package: a second
+    # reads the records of every installed package: a second
+    return importlib.metadata.packages_distributions()
 
 
 @cache
@@ -122,4 +144,6 @@ def _version(package: str) -> str:
         return f"{package} {importlib.metadata.version(DISTRIBUTIONS.get(package, package))}"
     except importlib.metadata.PackageNotFoundError:
         distributions = _distributions().get(package, [])
-        return " ".join(sorted(f"{name} {importlib.metadata.version(name)}" for name in set(distributions)))
+        return " ".join(
+            sorted(f"{name} {importlib.metadata.version(name)}" for name in set(distributions))
+        )

@@ -1,7 +1,9 @@
-"""Finished shards on disk: content-addressed, written atomically, verified before they are believed.
+"""Finished shards on disk: content-addressed, written atomically, verified before they are
+believed.
 
-A result file is one line, the SHA-256 of the rest, followed by an `.npz` archive with the arrays and the provenance (JSON). A
-file that does not have its own digest is damaged: it is said so in one line, removed, and computed again.
+A result file is one line, the SHA-256 of the rest, followed by an `.npz` archive with the arrays
+and the provenance (JSON). A file that does not have its own digest is damaged: it is said so in one
+line, removed, and computed again.
 """
 
 from __future__ import annotations
@@ -29,19 +31,24 @@ class StoreError(OSError):
 
 
 def default_folder() -> Path:
-    """Return where results are kept: `results` under LDP_CACHE, or under data/cache of the project."""
+    """Return where results are kept: `results` under LDP_CACHE, or under data/cache of the
+    project."""
     cache = os.environ.get("LDP_CACHE") or Path(__file__).resolve().parents[2] / "data" / "cache"
     return Path(cache).expanduser() / "results"
 
 
 def address(function: str, arguments: Mapping, fingerprint: str) -> str:
-    """Return the name of a shard's result: a hash of what computes it, from what, with which code."""
+    """Return the name of a shard's result: a hash of what computes it, from what, with which
+    code."""
     text = json.dumps([function, arguments, fingerprint], sort_keys=True, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def content(value):
-    """Return what names an array, or a mapping of such: the SHA-256 of its type, shape and numbers; None stays None."""
+    """Return what names an array, or a mapping of such: the SHA-256 of its type, shape and numbers.
+
+    None stays None.
+    """
     if value is None:
         return None
     if isinstance(value, Mapping):
@@ -86,11 +93,15 @@ class ResultStore:
     def write(self, address: str, result: Result, provenance: Mapping) -> None:
         """Keep a result; what is on disk under its name is either all of it or nothing."""
         buffer = io.BytesIO()
-        record = np.frombuffer(json.dumps(dict(provenance), sort_keys=True).encode(), dtype=np.uint8)
-        np.savez_compressed(buffer, **result, **{PROVENANCE: record})  # type: ignore[arg-type]  # no name is allow_pickle
+        record = np.frombuffer(
+            json.dumps(dict(provenance), sort_keys=True).encode(), dtype=np.uint8
+        )
+        np.savez_compressed(buffer, **result, **{PROVENANCE: record})  # type: ignore[arg-type]
         payload = buffer.getvalue()
         digest = hashlib.sha256(payload).hexdigest().encode()
         try:
             files.write(self.path(address), lambda file: file.write(digest + b"\n" + payload))
         except OSError as error:
-            raise StoreError(f"a finished shard cannot be kept in {self.folder}: {error.strerror or error}") from error
+            raise StoreError(
+                f"a finished shard cannot be kept in {self.folder}: {error.strerror or error}"
+            ) from error
