@@ -108,40 +108,25 @@ def kind(value) -> str:
 
 
 class Axis(NamedTuple):
-    """One axis of an array: its size has a `name`, or must equal (`least`: reach) a `rule`."""
+    """One axis of an array: its size is a name or a number, or must reach one (`least`)."""
 
-    name: str
-    rule: str
+    size: str
     least: bool
-
-    @classmethod
-    def of(cls, text: str) -> Axis:
-        """Read `agents`, `2`, `2*high+2`, `>=samples` or `samples>=width*pooled`."""
-        left, sign, right = text.partition(">=")
-        name = left if left.isidentifier() else ""
-        return cls(name, right if sign else "" if name else left, bool(sign))
 
     def wants(self, sizes: dict[str, int]) -> int:
         """Return the size, or the least size, that this axis must have among `sizes`."""
-        return eval(self.rule or self.name, {"__builtins__": {}}, sizes)
-
-    def fits(self, size: int, sizes: dict[str, int]) -> bool:
-        """Return whether a size is right."""
-        if self.name and size != sizes[self.name]:
-            return False
-        return size >= self.wants(sizes) if self.least else size == self.wants(sizes)
+        return int(self.size) if self.size.isdigit() else sizes[self.size]
 
     def sentence(self, sizes: dict[str, int]) -> str:
-        """Return what is wanted in words: `agents = 5`, `samples >= 100`, `2`."""
-        if self.rule.isdigit():
-            return self.rule
-        text = self.name or ("" if self.least else self.rule)
-        return f"{text} {'>=' if self.least else '='} {self.wants(sizes)}".strip()
+        """Return what is wanted in words: `agents = 5`, `>= 100`, `2`."""
+        if self.least:
+            return f">= {self.wants(sizes)}"
+        return self.size if self.size.isdigit() else f"{self.size} = {self.wants(sizes)}"
 
 
 def axes_of(text: str) -> tuple[Axis, ...]:
-    """Return the axes of `runs agents dim`, or `None or runs agents dim`."""
-    return tuple(Axis.of(word) for word in text.removeprefix("None or ").split())
+    """Return the axes of `runs 2 >=seen`."""
+    return tuple(Axis(word.removeprefix(">="), word.startswith(">=")) for word in text.split())
 
 
 def layout(**arguments: str | type) -> Callable[[Callable], Callable]:
@@ -178,33 +163,27 @@ def _form(value) -> object:
     """Return what decides whether an argument fits: its shape or number, or itself alone."""
     if type(value) is np.ndarray:
         return value.shape
-    return value if type(value) is int or value is None else object()
+    return value if type(value) is int else object()
 
 
 def _require_layout(given: dict[str, Any], rules: dict) -> None:
     """Refuse the first argument that does not fit the others."""
-    sizes: dict[str, int] = {}
-    arrays = []
-    for name, value in given.items():
-        if rules[name] is int:
-            sizes[name] = whole(name, value)
-        elif value is not None or not rules[name].startswith("None or "):
-            axes = axes_of(rules[name])
-            _name_sizes(name, value, axes, sizes)
-            arrays.append((name, value.shape, axes))
-    for name, shape, axes in arrays:
-        if not all(axis.fits(size, sizes) for axis, size in zip(axes, shape, strict=True)):
+    sizes = {name: whole(name, value) for name, value in given.items() if rules[name] is int}
+    arrays = {name: axes_of(rules[name]) for name in given if name not in sizes}
+    for name, axes in arrays.items():
+        if not isinstance(given[name], np.ndarray):
+            raise ValueError(f"{name} = {kind(given[name])} must be a numpy array")
+        if given[name].ndim != len(axes):
+            wanted = ", ".join(axis.size for axis in axes)
+            raise ValueError(f"{name} has shape {given[name].shape}: it must be [{wanted}]")
+        for axis, size in zip(axes, given[name].shape, strict=True):
+            if not axis.least:
+                sizes.setdefault(axis.size, size)
+    for name, axes in arrays.items():
+        both = [
+            (axis.wants(sizes), axis.least, size)
+            for axis, size in zip(axes, given[name].shape, strict=True)
+        ]
+        if not all(size >= want if least else size == want for want, least, size in both):
             wanted = ", ".join(axis.sentence(sizes) for axis in axes)
-            raise ValueError(f"{name} has shape {shape}: it must be [{wanted}]")
-
-
-def _name_sizes(name: str, value, axes: tuple[Axis, ...], sizes: dict[str, int]) -> None:
-    """Write down the sizes that an array is the first to name."""
-    if not isinstance(value, np.ndarray):
-        raise ValueError(f"{name} = {kind(value)} must be a numpy array")
-    if value.ndim != len(axes):
-        wanted = ", ".join(axis.name or axis.rule for axis in axes)
-        raise ValueError(f"{name} has shape {value.shape}: it must be [{wanted}]")
-    for axis, size in zip(axes, value.shape, strict=True):
-        if axis.name:
-            sizes.setdefault(axis.name, size)
+            raise ValueError(f"{name} has shape {given[name].shape}: it must be [{wanted}]")

@@ -24,7 +24,16 @@ from ldp_core import checks, engine, network, optimizer
 from ldp_core.checks import Axis, layout
 
 ROOT = Path(__file__).parents[1]
-COMPILERS = {"njit", "jit", "vectorize", "guvectorize", "cfunc", "stencil", "generated_jit", "jitclass"}
+COMPILERS = {
+    "njit",
+    "jit",
+    "vectorize",
+    "guvectorize",
+    "cfunc",
+    "stencil",
+    "generated_jit",
+    "jitclass",
+}
 PRIMES = (2, 3, 5, 7, 11, 13, 17, 19)
 
 
@@ -84,8 +93,12 @@ def test_what_has_no_layout_is_called_by_compiled_functions_alone(name):
             continue
         used = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
         used |= {part.attr for part in ast.walk(node) if isinstance(part, ast.Attribute)}
-        own = {key for key in used & loops if isinstance(vars(modules()[name]).get(key), CPUDispatcher)}
-        assert not own, f"{name}: {own} may read beyond its arrays and needs a layout (ldp_core.checks)"
+        own = {
+            key for key in used & loops if isinstance(vars(modules()[name]).get(key), CPUDispatcher)
+        }
+        assert not own, (
+            f"{name}: {own} may read beyond its arrays and needs a layout (ldp_core.checks)"
+        )
 
 
 @pytest.mark.parametrize("name", modules())
@@ -101,7 +114,10 @@ def test_nothing_is_compiled_where_it_is_not_seen(name):
     }
     assert not inside & COMPILERS
     imported = {
-        alias.name for node in ast.walk(tree(name)) if isinstance(node, ast.Import | ast.ImportFrom) for alias in node.names
+        alias.name
+        for node in ast.walk(tree(name))
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for alias in node.names
     }
     assert not imported & (COMPILERS | {"ctypes", "cffi", "as_strided"})
 
@@ -113,23 +129,18 @@ def axes(function) -> dict[str, tuple[Axis, ...]]:
 
 
 def sizes_of(function) -> dict[str, int]:
-    """Return a different size for every name in a layout; a name with a least size gets a little more."""
-    named = [axis for group in axes(function).values() for axis in group if axis.name]
-    free = [name for name, text in function.layout.items() if text is int]
-    free += [axis.name for axis in named if not axis.least]
-    free = list(dict.fromkeys(name for name in free if name not in {axis.name for axis in named if axis.least}))
-    sizes = dict(zip(free, PRIMES, strict=False))
-    for axis in named:
-        if axis.least:
-            sizes[axis.name] = axis.wants(sizes) + 1
-    return sizes
+    """Return a different size for every name in a layout."""
+    named = [axis.size for group in axes(function).values() for axis in group]
+    named += [name for name, text in function.layout.items() if text is int]
+    free = dict.fromkeys(name for name in named if not name.isdigit())
+    return dict(zip(free, PRIMES, strict=False))
 
 
 def fitting(function) -> dict:
     """Return arguments that a layout just allows: no array is larger than it must be."""
     sizes, shapes = sizes_of(function), axes(function)
     return {
-        name: np.zeros([sizes[axis.name] if axis.name else axis.wants(sizes) for axis in shapes[name]])
+        name: np.zeros([axis.wants(sizes) for axis in shapes[name]])
         if name in shapes
         else sizes.get(name, 1.0)
         for name in function.arguments
@@ -139,7 +150,7 @@ def fitting(function) -> dict:
 def wrong_shapes(function, name: str):
     """Yield arrays that must not be accepted in place of a fitting one."""
     good, group = fitting(function)[name], axes(function)[name]
-    yield from (good[None], good[0], good.tolist(), "text", 1.0)
+    yield from (good[None], good[0], good.tolist(), "text", 1.0, None)
     others = [axis for other in axes(function).values() for axis in other]
     for place, axis in enumerate(group):
         for change in wrong_changes(axis, others):
@@ -147,14 +158,11 @@ def wrong_shapes(function, name: str):
 
 
 def wrong_changes(axis: Axis, others: list[Axis]) -> list[int]:
-    """Return by how much this axis alone must not change: a size that only others must reach may fall."""
-    if not axis.name:
-        return [-1] if axis.least else [-1, 1]
-    exact = [other.name or other.rule for other in others if other.name or not other.least]
-    bounds = [other.rule for other in others if other.least]
-    if exact.count(axis.name) > 1 or any(axis.name in text and text != axis.name for text in exact):
-        return [-1, 1]
-    return [1] if any(axis.name in text for text in bounds) else []
+    """Return by how much this axis alone must not change: a size that nothing else names may."""
+    if axis.least:
+        return [-1]
+    same = [other for other in others if other == axis]
+    return [-1, 1] if axis.size.isdigit() or len(same) > 1 else []
 
 
 ARRAYS = [(entry, name) for entry, function in GUARDED.items() for name in axes(function)]
@@ -163,8 +171,7 @@ ARRAYS = [(entry, name) for entry, function in GUARDED.items() for name in axes(
 @pytest.mark.parametrize(("entry", "name"), ARRAYS, ids=lambda part: part.rpartition(".")[2])
 def test_a_compiled_function_refuses_every_wrong_shape_of_every_array(entry, name):
     function, good = GUARDED[entry], fitting(GUARDED[entry])
-    optional = str(function.layout[name]).startswith("None or ")
-    for wrong in [*wrong_shapes(function, name), *([] if optional else [None])]:
+    for wrong in wrong_shapes(function, name):
         with pytest.raises(ValueError) as refused:
             function(*(good | {name: wrong}).values())
         sentence = str(refused.value)
@@ -211,7 +218,9 @@ for entry, function in test_layouts.GUARDED.items():
 def test_no_layout_is_too_wide():
     """Without the compiler numpy looks at every index: with the smallest arrays that are allowed none is out of bounds."""
     settings = {**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": str(ROOT)}
-    ended = subprocess.run([sys.executable, "-c", IN_PYTHON], cwd=ROOT, env=settings, capture_output=True, text=True)
+    ended = subprocess.run(
+        [sys.executable, "-c", IN_PYTHON], cwd=ROOT, env=settings, capture_output=True, text=True
+    )
     assert ended.returncode == 0, ended.stderr[-2000:]
     assert set(ended.stdout.split()) == set(GUARDED)
 
@@ -224,15 +233,23 @@ def compiled(dither=None):
 @pytest.mark.parametrize("fast", [True, False])
 def test_an_oracle_of_a_shape_that_would_be_broadcast_is_refused(fast):
     algorithm = compiled() if fast else compiled().plain
-    with pytest.raises(ValueError, match=r"oracle\(theta, 0\) has shape \(1, 5, 3\): it must be \(200, 5, 3\)"):
-        optimizer.run(algorithm, lambda theta, t: np.ones((1, 5, 3)), np.zeros((200, 5, 3)), 3, seed=0)
+    with pytest.raises(
+        ValueError, match=r"oracle\(theta, 0\) has shape \(1, 5, 3\): it must be \(200, 5, 3\)"
+    ):
+        optimizer.run(
+            algorithm, lambda theta, t: np.ones((1, 5, 3)), np.zeros((200, 5, 3)), 3, seed=0
+        )
 
 
 @pytest.mark.parametrize("fast", [True, False])
-@pytest.mark.parametrize("shape", [(1, 2, 5, 3), (50, 1, 5, 3), (50, 2, 5, 1), (2, 5, 3), (50, 2, 5, 4)])
+@pytest.mark.parametrize(
+    "shape", [(1, 2, 5, 3), (50, 1, 5, 3), (50, 2, 5, 1), (2, 5, 3), (50, 2, 5, 4)]
+)
 def test_coins_and_dither_of_other_shapes_are_refused(fast, shape):
     zeros, right = np.zeros((50, 5, 3)), np.zeros((50, 2, 5, 3))
-    plain, dithered = (algorithm if fast else algorithm.plain for algorithm in (compiled(), compiled(8)))
+    plain, dithered = (
+        algorithm if fast else algorithm.plain for algorithm in (compiled(), compiled(8))
+    )
     for algorithm, draws, name in (
         (plain, np.zeros(shape), "coins"),
         (dithered, optimizer.Dithered(np.zeros(shape), right), "coins"),
@@ -254,11 +271,18 @@ def features():
         (np.zeros(4), [-1], r"rows must hold row numbers in \[0, 3\)"),
         (np.zeros(4), [0.5], r"rows must hold row numbers in \[0, 3\)"),
         (np.zeros(4), 2, r"rows must hold row numbers in \[0, 3\)"),
-        (np.zeros((2, 4)), np.zeros((3, 1), int), r"rows has shape \(3, 1\): it must be \[n\] or \[..., n\]"),
+        (
+            np.zeros((2, 4)),
+            np.zeros((3, 1), int),
+            r"rows has shape \(3, 1\): it must be \[n\] or \[..., n\]",
+        ),
     ],
 )
 def test_rows_and_columns_that_are_not_there_are_not_looked_up(theta, rows, sentence):
-    for look in (logistic.logits, lambda *given: logistic.accuracy(given[0], [1, -1, 1], *given[1:])):
+    for look in (
+        logistic.logits,
+        lambda *given: logistic.accuracy(given[0], [1, -1, 1], *given[1:]),
+    ):
         with pytest.raises(ValueError, match=sentence):
             look(features(), theta, rows)
 
