@@ -93,36 +93,6 @@ def audit(
     return _audit(source, samples, epsilon, confidence, distinguishers)
 
 
-def compare(
-    transcripts: np.ndarray,
-    others: np.ndarray,
-    *,
-    epsilon: float = 0.0,
-    confidence: float = 0.99,
-    distinguishers: Mapping[str, Fit] | None = None,
-) -> Audit:
-    """Return the same bound from recorded transcripts `[samples, ...]` under D and under D'.
-
-    All rows of both must be independent draws. The first ones are fitted to, the last counted.
-    """
-    if len(transcripts) != len(others):
-        both = f"{len(transcripts)} transcripts and {len(others)} others"
-        raise ValueError(f"{both}: there must be as many of each")
-    start = np.cumsum([0, *_batches(len(transcripts))])
-
-    def source(stage: int, which: int) -> Callable[[int], np.ndarray]:
-        rows, taken = (transcripts, others)[which], int(start[stage])
-
-        def draw(count: int) -> np.ndarray:
-            nonlocal taken
-            taken += count
-            return _rows(rows[taken - count : taken], count)
-
-        return draw
-
-    return _audit(source, len(transcripts), epsilon, confidence, distinguishers)
-
-
 def informed(
     y, other, step, trials: int, *, seed: int, confidence: float = 0.99, degree: int = 1
 ) -> Audit:

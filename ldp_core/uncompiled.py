@@ -1,7 +1,7 @@
 """What stands for numba where it is not installed: loops run as they are written, to the same bits.
 
-    >>> njit(cache=True)(len)([1, 2])
-    2
+>>> njit(cache=True)(len)([1, 2])
+2
 """
 
 prange = range

@@ -10,7 +10,7 @@ little, `trajectory`, `exact`, `worst` what one run gave away, `meaning` what a 
 """
 
 from ldp_core.accountant.certificate import calibrate, certify, course, with_d_0
-from ldp_core.accountant.meaning import accuracy, advantage, posterior, posterior_shift, trade_off
+from ldp_core.accountant.meaning import accuracy, advantage, posterior, trade_off
 from ldp_core.accountant.sensitivity import sensitivity_bound
 from ldp_core.accountant.theorems import l1_lipschitz, theorem_2_1, theorem_2_2
 
@@ -22,7 +22,6 @@ __all__ = [
     "course",
     "l1_lipschitz",
     "posterior",
-    "posterior_shift",
     "sensitivity_bound",
     "theorem_2_1",
     "theorem_2_2",

@@ -65,15 +65,6 @@ def posterior(prior, delta, alpha) -> np.ndarray:
     return np.divide(prior, total, out=np.zeros(total.shape), where=total > 0)
 
 
-def posterior_shift(prior, delta) -> np.ndarray:
-    """Return the largest average of |posterior - prior|: 2 prior (1 - prior) min(1, delta).
-
-    With M = prior P' + (1 - prior) P it is sum |prior P' - prior M| = prior (1 - prior) 2 TV.
-    """
-    prior = _probability("prior", prior)
-    return 2.0 * prior * (1.0 - prior) * advantage(delta)
-
-
 def _delta(delta) -> np.ndarray:
     return _not_negative("delta", delta)
 

@@ -21,8 +21,27 @@ def walk() -> list:
     """Return numbers from every room."""
     import numpy as np
 
-    from ldp_core import accountant, checks, clipping, engine, network, optimizer, quantizer, randomness, search
-    from ldp_core.accountant import exact, meaning, monte_carlo, promise, promise_plan, sensitivity, theorems, trajectory
+    from ldp_core import (
+        accountant,
+        checks,
+        clipping,
+        engine,
+        network,
+        optimizer,
+        quantizer,
+        randomness,
+        search,
+    )
+    from ldp_core.accountant import (
+        exact,
+        meaning,
+        monte_carlo,
+        promise,
+        promise_plan,
+        sensitivity,
+        theorems,
+        trajectory,
+    )
 
     rng = randomness.generator(1, randomness.Purpose.SYNTHETIC)
     found: list = []
