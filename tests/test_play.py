@@ -47,6 +47,14 @@ def test_other_lines_give_another_answer_or_one_sentence(name):
     assert pages.run(name, STARTS[name], "return {'delta': 0.5}") == {"delta": 0.5}
 
 
+def test_an_exercise_is_checked_on_any_page():
+    lines = 'return check("2.4", lambda delta, prior: delta)'
+    told = pages.run("game", STARTS["game"], lines)["sentence"]
+    assert told.startswith("2.4: not yet.")
+    lines = 'return check("1.4", lambda y, d: (y / d % 1) * (1 - y / d % 1) * d**2)'
+    assert pages.run("game", STARTS["game"], lines) == {"sentence": "1.4: right."}
+
+
 def test_a_refused_setting_is_told_in_our_own_sentence():
     edges = [edge for edge in pages.network.R_EDGES if edge[:2] != [4, 0]]
     told = pages.answer("network", {"R_edges": edges, "C_edges": pages.network.C_EDGES})

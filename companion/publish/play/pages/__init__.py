@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from companion import exercises
 from companion.publish.play.pages import game, learning, network, promise, quantizer
 
 PAGES: dict[str, ModuleType] = {
@@ -36,8 +37,11 @@ def answer(name: str, settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def run(name: str, settings: dict[str, Any], lines: str) -> dict[str, Any]:
-    """Return the same when the lines of `answer` are those that a reader has written."""
-    known = dict(vars(PAGES[name]))
+    """Return the same when the lines of `answer` are those that a reader has written.
+
+    They may also be an exercise: `return check("1.4", lambda y, d: ...)`.
+    """
+    known = vars(PAGES[name]) | {"check": exercises.check}
     try:
         exec(f"{header(name)}\n{textwrap.indent(textwrap.dedent(lines), '    ')}", known)
     except SyntaxError as error:
@@ -69,7 +73,8 @@ def plain(value: Any) -> Any:
 
 def _told(function, settings: dict[str, Any]) -> dict[str, Any]:
     try:
-        found = plain(function(**settings))
+        found = function(**settings)
+        found = {"sentence": str(found)} if isinstance(found, exercises.Reply) else plain(found)
     except Exception as error:  # the reader's own lines may raise anything
         expected = isinstance(error, ValueError | ArithmeticError)
         return {"sentence": str(error) if expected else f"{type(error).__name__}: {error}"}

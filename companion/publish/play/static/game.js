@@ -120,7 +120,7 @@ function say(index) {
 async function playMany() {
   const all = await ask({ ...controls(), seed: seed + 1_000_000, rounds: 1000 });
   const right = all.truth.filter((truth, k) => truth === all.best[k]).length;
-  const limit = `the limit is ${percent(all.limit)}`;
+  const limit = `the limit is ${percent(all.limit, 1)}`;
   manyTold.textContent = `The best attacker was right in ${right} of 1000 rounds; ${limit}.`;
 }
 
@@ -162,7 +162,7 @@ const share = (hits) =>
 const numbers = (all) => [
   ["you were right in", share(score.you)],
   ["the best attacker", share(score.best)],
-  ["the best anybody can do, (1 + δ)/2", percent(all.limit)],
+  ["the best anybody can do, (1 + δ)/2", percent(all.limit, 1)],
   ["δ of all messages", digits(all.delta)],
 ];
 

@@ -207,7 +207,8 @@ export function frame({ x, y, across, up, left, right, top, bottom, titles }) {
   );
 }
 
-export const percent = (share) => `${(100 * share).toFixed(share > 0.995 && share < 1 ? 1 : 0)} %`;
+export const percent = (share, places = share > 0.995 && share < 1 ? 1 : 0) =>
+  `${(100 * share).toFixed(places)} %`;
 export const digits = (value, most = 3) =>
   value.toLocaleString("en", { maximumSignificantDigits: most, useGrouping: false });
 

@@ -79,7 +79,7 @@ function draw(found, settings) {
 
 const numbers = (found) => [
   ["kept for ever: δ at most", digits(found.for_ever)],
-  ["so nobody guesses better than", percent((1 + found.for_ever) / 2)],
+  ["so nobody guesses better than", percent((1 + found.for_ever) / 2, 1)],
   ["accuracy under the promise", percent(found.accuracy)],
   ["accuracy, nothing rounded", percent(found.twin)],
   ["bits a number, in place of 64", digits(found.bits, 2)],
