@@ -8,7 +8,7 @@
     np.float64(0.087)
 
 Gradients are clipped (`clipping`) and taken at the value that was *sent*, so one sample moves them
-by at most 2 C / N_t, whatever the others do (docs/proofs/promise.md). With d_t of the schedules:
+by at most 2 C / N_t, whatever others do (docs/proofs/neighbours.md). With d_t of the schedules:
 
     Gaussian        Algorithm 1, noise of deviation d_t / 2 (eq. (3)'s largest) on theta and psi
     NoisyGradients  Algorithm 1 in the clear, noise of deviation d_t on gradients: plain DP tracking
