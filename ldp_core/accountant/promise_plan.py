@@ -65,9 +65,8 @@ class Plan:
         """Return the algorithm that keeps the promise; a dithered one needs its public seed."""
         terms = self.terms
         if (dither is not None) != terms.dithered:
-            raise ValueError(
-                f"dither = {dither} does not fit the plan: dithered = {terms.dithered}"
-            )
+            rule = f"does not fit the plan: dithered = {terms.dithered}"
+            raise ValueError(f"dither = {dither} {rule}")
         options: dict = {"degree": terms.degree, "at_sent": True, "box": terms.box}
         return Algorithm1(terms.network, terms.schedules, dither=dither, **options)
 
@@ -88,10 +87,9 @@ class Plan:
             theirs, ours = getattr(oracle, name, None), getattr(terms, name)
             if theirs is None:
                 raise ValueError(f"the oracle does not say its {name}: wrap it in clipping.Clipped")
-            if np.any(np.asarray(theirs) > ours) if name == "clip" else theirs != ours:
-                raise ValueError(
-                    f"oracle: {name} = {theirs} is not the plan's {ours}: delta is not kept"
-                )
+            if not (np.all(np.asarray(theirs) <= ours) if name == "clip" else theirs == ours):
+                found = f"{name} = {theirs} is not the plan's {ours}"
+                raise ValueError(f"oracle: {found}: delta is not kept")
 
     def run(
         self, oracle: Oracle, theta_0, iterations: int, *, seed: int, dither=None, **options

@@ -86,6 +86,7 @@ def test_the_papers_algorithm_with_the_plans_schedules_is_refused():
 
 ORACLES = {
     "says nothing": (lambda theta, t: theta, "the oracle does not say its clip"),
+    "clips by nothing": (Clipped(per_sample, math.nan, 50), "clip = nan is not the plan's"),
     "clips less": (Clipped(per_sample, 0.6, 50), "clip = 0.6 is not the plan's"),
     "waits less": (Clipped(per_sample, 0.5, 40), "warm_up = 40 is not the plan's 50"),
     "other samples": (Clipped(per_sample, 0.5, 50, 2), "samples = 2 is not the plan's 1"),

@@ -85,7 +85,7 @@ def walk() -> list:
     second = theorems.theorem_2_2(*numbers[:3], theorems.l1_lipschitz(0.25, 3))
     found += [second.delta, second.smallest_d_0]
     found += [meaning.advantage(0.1), meaning.accuracy(0.1), meaning.trade_off(0.1, 0.1)]
-    found += [meaning.posterior(0.5, 0.1, 0.1), meaning.posterior_shift(0.5, 0.1)]
+    found.append(meaning.posterior(0.5, 0.1, 0.1))
     found += _promised(np, net, clipping, promise, promise_plan) + _attacked(np)
     return found + _compared(np, net) + _searched(np, plain, transcript)
 
@@ -184,9 +184,8 @@ def _attacked(np) -> list:
     from ldp_core import audit
 
     y, other = np.full(6, 0.2), np.full(6, 0.4)
-    rows = [audit.sender(y, other, 1.0)(k, np.random.default_rng(k), 400) for k in (0, 1)]
     blind = audit.audit(audit.sender(y, other, 1.0), 400, seed=1)
-    found = [blind.lower, blind.refutes(0.5), str(blind), audit.compare(*rows).lower]
+    found = [blind.lower, blind.refutes(0.5), str(blind)]
     found.append(audit.audit(audit.sender(y, other, 1.0), 400, seed=1, epsilon=0.1).lower)
     trials = audit.trials_needed(0.5, 0.2, 0.9)
     return [*found, audit.informed(y, other, 1.0, trials, seed=1, confidence=0.9).lower]
