@@ -223,8 +223,8 @@ def test_caught_a_dither_shared_in_advance():
 @pytest.mark.parametrize("phases", ["equal", "spread"])
 @pytest.mark.parametrize("degree", [1, 2, 3])
 def test_a_dither_shared_over_coordinates_stays_within(degree, phases):
-    """One dither for six coordinates of a message: an average of products of affinities is at least
-    what the certificate counts, so nothing is to be caught. Exact, over 200 dithers.
+    """One dither for six coordinates of a message: Lemma 1 takes the mean of a sum, whether dithers
+    are independent or not, so nothing is to be caught. Exact, over 200 dithers.
     """
     n, eps, levels = 6, 0.15, np.arange(-3, 5)
     places = np.full(n, 0.3) if phases == "equal" else np.arange(n) / n
