@@ -41,8 +41,12 @@ class Compiled:
             why = "the plain algorithm does nothing but add"
             raise ValueError(f"quantised = False needs no engine: {why}")
 
+    def init(self, theta_0: np.ndarray, psi_0: np.ndarray | None = None) -> State:
+        """Return the plain algorithm's state at t = 0."""
+        return self.plain.init(theta_0, psi_0)
+
     def __getattr__(self, name: str):
-        """Return `init`, `send`, `move`, `at_sent` of the plain algorithm."""
+        """Return `send`, `move`, `at_sent` of the plain algorithm."""
         return getattr(object.__getattribute__(self, "plain"), name)
 
     def coins(self, seed: int) -> Coins:
