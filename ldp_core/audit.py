@@ -156,8 +156,10 @@ def _audit(source, samples: int, epsilon: float, confidence: float, distinguishe
     name, threshold, form = _choose(scores, batches[1], trials, epsilon, 1.0 - confidence)
     features = batches[0][0].shape[1]
     del batches
-    above = [_count(source(2, w), trials, features, scores[name], threshold) for w in (0, 1)]
-    return _found(form, *above, trials, epsilon, confidence, name)
+    ours, theirs = (
+        _count(source(2, which), trials, features, scores[name], threshold) for which in (0, 1)
+    )
+    return _found(form, ours, theirs, trials, epsilon, confidence, name)
 
 
 def _found(form: _Form, above, above_other, trials: int, epsilon, confidence, name: str) -> Audit:
@@ -305,12 +307,12 @@ def _choose(scores, batch, trials: int, epsilon: float, alpha: float) -> tuple[s
     for name, score in scores.items():
         both = [np.sort(score(rows)) for rows in batch]
         thresholds = _thresholds(np.concatenate(both))
-        above = [
+        above, other = (
             np.rint((1.0 - np.searchsorted(s, thresholds, side="right") / len(s)) * trials)
             for s in both
-        ]
+        )
         for form in _forms(epsilon):
-            promise = form.bound(*form.event(*above, trials), trials, epsilon, alpha)
+            promise = form.bound(*form.event(above, other, trials), trials, epsilon, alpha)
             k = int(np.argmax(promise))
             candidate = (float(promise[k]), name, float(thresholds[k]), form)
             best = max(best, candidate, key=lambda one: one[0])

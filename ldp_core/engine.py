@@ -69,7 +69,7 @@ class Compiled:
         if not fast.step(*draws, *numbers, *levels, theta, psi):
             return plain.step(state, gradients, coins)  # which says what is wrong
         following = State(t + 1, theta, psi, state.z + network.R @ state.z)
-        return following, Messages(t, *levels, d, dither)
+        return following, Messages(t, levels[0], levels[1], d, dither)
 
 
 class Uniforms:

@@ -192,9 +192,10 @@ def _matrix(name: str, agents: int, edges: Iterable, weight: float | None) -> np
             raise ValueError(f"{edge} has no weight, and there is no common one")
         if matrix[receiver, sender] != 0:
             raise ValueError(f"{edge} is given twice")
-        weight_ij = matrix[receiver, sender] = own[0] if own else common
-        if not weight_ij > 0:
-            raise ValueError(f"{edge}: weight {weight_ij} must be positive (Assumption 4)")
+        matrix[receiver, sender] = own[0] if own else common
+        if not matrix[receiver, sender] > 0:
+            found = f"{edge}: weight {matrix[receiver, sender]}"
+            raise ValueError(f"{found} must be positive (Assumption 4)")
     return matrix
 
 

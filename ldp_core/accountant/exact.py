@@ -75,8 +75,8 @@ def pair(y, other, step) -> Pair:
     shared_p = np.select([same, apart == 1, apart == -1], [1.0 - a, a, 1.0 - a])
     shared_q = np.select([same, apart == 1, apart == -1], [1.0 - b, 1.0 - b, b])
     one_level = (same | (apart != 0)) & ~interior
-    logs = (_log_product(shared[one_level]) for shared in (shared_p, shared_q))
-    return Pair(*logs, a[interior], b[interior])
+    log_p, log_q = (_log_product(shared[one_level]) for shared in (shared_p, shared_q))
+    return Pair(log_p, log_q, a[interior], b[interior])
 
 
 def _below_one(law: quantizer.Pmf) -> tuple[np.ndarray, np.ndarray]:

@@ -24,7 +24,7 @@ from ldp_core.checks import layout
 try:
     import numba
 except ImportError:
-    from ldp_core import uncompiled as numba
+    from ldp_core import uncompiled as numba  # type: ignore[no-redef]
 
 GROUP = 8  # coordinates drawn at once
 OUTCOMES = 2**GROUP

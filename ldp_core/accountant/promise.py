@@ -238,7 +238,8 @@ def calibrate(found: Shifts, target: np.ndarray) -> np.ndarray:
     least = np.sqrt(np.maximum(information / 8.0 * squares / wanted, 1e-300))
 
     def is_safe(d_0: np.ndarray) -> np.ndarray:
-        return (hellinger(sum(exponents(found, d_0))) <= target) | (squares == 0)
+        now, later = exponents(found, d_0)
+        return (hellinger(now + later) <= target) | (squares == 0)
 
     return smallest_safe(is_safe, least, doubled(is_safe, least * (1.0 + 1e-3)), 1e-6)
 

@@ -190,9 +190,11 @@ def budget(
     psi_0 = np.zeros_like(theta_0) if psi_0 is None else _rows("psi_0", psi_0)
     batch, iterations = modifications or len(theta_0), len(received.theta)
     times, epsilons = _times(times, iterations), tuple(float(epsilon) for epsilon in epsilons)
-    starts = (np.broadcast_to(start, (batch, start.shape[1])) for start in (theta_0, psi_0))
+    theta_all, psi_all = (
+        np.broadcast_to(start, (batch, start.shape[1])) for start in (theta_0, psi_0)
+    )
     ours = replay(algorithm, agent, received, oracle, theta_0, psi_0)
-    theirs = replay(algorithm, agent, received, modified, *starts)
+    theirs = replay(algorithm, agent, received, modified, theta_all, psi_all)
     if algorithm.dither is not None or algorithm.degree > 1:
         raise ValueError("a budget is for the coins of eq. (3), without a dither and of degree 1")
     series, whole = _Series(iterations, batch), None
@@ -254,8 +256,10 @@ class _Exact:
             self.found.append([self.accountant.delta(epsilon) for epsilon in self.epsilons])
 
     def finished(self) -> Interval:
-        parts = (np.array([[x[part] for x in row] for row in self.found]) for part in range(3))
-        return Interval(*parts, self.found[0][0].confidence)
+        low, middle, high = (
+            np.array([[x[part] for x in row] for row in self.found]) for part in range(3)
+        )
+        return Interval(low, middle, high, self.found[0][0].confidence)
 
 
 def _cumulative(series: np.ndarray) -> np.ndarray:
