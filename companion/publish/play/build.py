@@ -45,6 +45,7 @@ def build(root: Path, folder: Path, home: str = "") -> None:
     packages = installed(root)
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(HERE / "static", folder)
+    shutil.copyfile(root / "docs" / "handout.pdf", folder / "handout.pdf")
     (folder / "pyodide").mkdir()
     for name in PYODIDE:
         shutil.copyfile(packages / "pyodide" / name, folder / "pyodide" / name)
