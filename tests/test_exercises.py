@@ -1,5 +1,6 @@
 """Every check accepts its solution, rejects usual mistakes, and does not give the answer away."""
 
+import json
 import math
 import re
 from pathlib import Path
@@ -13,6 +14,19 @@ from companion.publish import environment
 SOLUTIONS = (Path(environment.ROOT) / "docs" / "solutions.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"(?s)```python\n(.*?)```", SOLUTIONS)
 MISTAKES = [(name, place) for name, one in EXERCISES.items() for place in range(len(one.mistakes))]
+
+
+def cells(number: str) -> list[str]:
+    """Return the code cells of a notebook."""
+    (path,) = (Path(environment.ROOT) / "notebooks").glob(f"0{number}_*.ipynb")
+    found = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    return ["".join(cell["source"]) for cell in found if cell["cell_type"] == "code"]
+
+
+@pytest.mark.parametrize("name", EXERCISES)
+def test_every_exercise_waits_in_its_notebook_once(name):
+    asked = [cell for cell in cells(name[0]) if f'check("{name}", ...)' in cell]
+    assert len(asked) == 1
 
 
 def solved(block: str) -> exercises.Reply:
