@@ -15,8 +15,9 @@ TITLE = "The game"
 QUESTION = "Can you hear which data it was?"
 TEXT = (
     "You are the eavesdropper. Agent 0 of the network has either the blue data or the orange ones: "
-    "its first house is a little farther east. You know both, so you know both lines. What you "
-    "hear are dots on a grid, drawn by coins around one of the two lines. Which one?"
+    "its first house is a little farther east; what it hears from the others is the same. You know "
+    "both, so you know both lines. What you hear are dots on a grid, drawn by coins around one of "
+    "the two lines. Which one?"
 )
 TRY = (
     "Play ten rounds. Are you better than the best that anybody can do?",
