@@ -114,8 +114,8 @@ def _number(key: Mapping, here: Figure, committed: Figure) -> Row:
     """Return a key number of one figure, compared."""
     mine, old = measured(here.numbers, key), measured(committed.numbers, key)
     outcome, reason = _judged(mine, old, other_settings(here, committed))
-    texts = (shown(number, bool(key.get("percent"))) for number in (mine, old))
-    return Row(here.label, key["name"], *texts, outcome, reason)
+    mine_shown, old_shown = (shown(number, bool(key.get("percent"))) for number in (mine, old))
+    return Row(here.label, key["name"], mine_shown, old_shown, outcome, reason)
 
 
 def _judged(mine: Measured | None, old: Measured | None, settings: str) -> tuple[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from typing import Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
@@ -16,7 +17,7 @@ from companion.publish.report.gather import Found
 NAME = "headline.png"
 ROUNDED, PLAIN, OURS, SOFT = "#D55E00", "#0072B2", "#009E73", "#666666"
 WORDS = {"quantised": ("rounded", ROUNDED, -22), "unquantised": ("plain", PLAIN, 10)}
-STYLE = {
+STYLE: Any = {
     "font.family": "DejaVu Sans",
     "font.size": 11,
     "axes.spines.right": False,
@@ -70,7 +71,7 @@ def _learning(axes: Axes, found: Found) -> None:
         )
         axes.plot(times, means, color=colour)
         axes.fill_between(times, low, high, color=colour, alpha=0.15, linewidth=0)
-        place = {
+        place: Any = {
             "xytext": (0, above),
             "textcoords": "offset points",
             "ha": "right",
@@ -113,7 +114,12 @@ def _dots(
     axes.scatter(values, range(len(values)), color=colours, s=90, zorder=3)
     for place, (value, colour) in enumerate(zip(values, colours, strict=True)):
         label = f"{value:.2g}" if value < 1e3 else f"{value:,.0f}"
-        put = {"xytext": (0, 11), "textcoords": "offset points", "ha": "center", "color": colour}
+        put: Any = {
+            "xytext": (0, 11),
+            "textcoords": "offset points",
+            "ha": "center",
+            "color": colour,
+        }
         axes.annotate(label, (value, place), **put)
     axes.set(ylim=(1.7, -0.7), yticks=range(len(texts)))
     axes.set_yticklabels(texts)

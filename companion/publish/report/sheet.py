@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import textwrap
+from typing import Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
@@ -18,7 +19,7 @@ A4 = (8.27, 11.69)  # inches
 COLUMNS, ROWS = 2, 4
 LETTERS = 74  # of a line of a caption
 PIXELS = 1100  # across a picture: 300 dots an inch
-STYLE = {"font.family": "DejaVu Sans", "pdf.fonttype": 42, "pdf.compression": 6}
+STYLE: Any = {"font.family": "DejaVu Sans", "pdf.fonttype": 42, "pdf.compression": 6}
 UNDATED = {"CreationDate": None, "Creator": "ldp-quantization-companion", "Producer": None}
 TITLE = "The seven figures of the paper, redrawn"
 
