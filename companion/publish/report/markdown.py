@@ -45,7 +45,6 @@ def made(found: Found) -> dict[str, str]:
         "answer": answers(found),
         "headlines": headlines(found),
         "promises": promises(found),
-        "count": count(found),
         "cost": cost(found),
     }
 
@@ -82,40 +81,35 @@ def cost(found: Found) -> str:
 
 
 def headlines(found: Found) -> str:
-    """Return the README's table: where, what is claimed, our verdict."""
+    """Return how many claims hold, and the README's verdicts as a list: verdict, words, place."""
     rows = [claim for claim in found.claims if claim.key in HEADLINES]
     lines = (
-        f"| {cell(row.where)} | {cell(quoted(row))} | **{cell(_verdict(row, found))}** |"
-        for row in rows
+        f"- **{_verdict(row, found)}**: {cell(quoted(row))} ({cell(row.where)})" for row in rows
     )
-    return "\n".join(["| where | claim | verdict |", "| --- | --- | --- |", *lines])
+    return "\n".join([count(found), "", *(_filled(line, "  ") for line in lines)])
 
 
 def _verdict(claim: Claim, found: Found) -> str:
     """Return the verdict with its condition, without what stands there in brackets."""
     short = re.sub(r" \(.*\)$", "", claim.condition)
-    return found.verdict(claim).replace(claim.condition, short)
+    return cell(found.verdict(claim).replace(claim.condition, short))
 
 
 def promises(found: Found) -> str:
-    """Return the promises as a small table, with the unit of privacy; nothing without any."""
+    """Return a few promises as a list, with the unit of privacy; nothing without any."""
     if not found.promises:
         return ""
-    titles = ("promise", "about", "$\\delta$", "until", "accuracy", "best unprotected")
-    lines = [f"| {' | '.join(row)} |" for row in (titles, ["---"] * len(titles))]
     chosen = promised(found.promises) or found.promises[:3]
     rest = len(found.promises) - len(chosen)
-    more = [f"\n{rest} more promises are in the [report](figures/report.html#promises)."] * bool(
-        rest
-    )
-    return "\n".join([*lines, *map(_promise, chosen), *more])
+    more = f"- {rest} more promises are in the [report](figures/report.html#promises)."
+    return "\n".join([*(_filled(_promise(one), "  ") for one in chosen), *[more] * bool(rest)])
 
 
 def _promise(one: Promise) -> str:
-    shares = (f"{100 * share:.1f}%" for share in (one.accuracy[0], one.best_unprotected))
-    until = one.horizon if one.horizon == FOR_EVER else f"round {one.horizon}"
-    cells = (cell(one.name), cell(one.unit), one.at_most, until, *shares)
-    return f"| {' | '.join(cells)} |"
+    accuracy, best = (f"{100 * share:.1f}%" for share in (one.accuracy[0], one.best_unprotected))
+    until = one.horizon if one.horizon == FOR_EVER else f"until round {one.horizon}"
+    promise = f"- **{cell(one.name.partition(',')[0])}, $\\delta \\le {one.at_most}$ {until}**, "
+    return f"{promise}{cell(one.unit)}: accuracy {accuracy}, the best unprotected learner {best}."
 
 
 def quoted(claim: Claim) -> str:
