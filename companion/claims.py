@@ -24,7 +24,6 @@ import yaml
 
 from companion import files
 from companion.data.store import Provenance
-from companion.intervals import median_interval, wilson  # noqa: F401
 
 Table: TypeAlias = pd.DataFrame
 Found: TypeAlias = Table | pd.Series | Mapping | Sequence[Mapping]

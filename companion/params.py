@@ -73,8 +73,18 @@ class Params(BaseModel):
 
     @classmethod
     def take(cls, names: Mapping[str, Any]) -> Self:
-        """Return the parameters that a notebook's names (`globals()`) give; refuse others."""
-        return take(names, cls)[0]
+        """Return the parameters that a notebook's names (`globals()`) give; refuse others.
+
+        The names are those of its parameters cell as it was last run, of the cell that papermill
+        adds, and of cells below that do nothing but set values; elsewhere (a script, a test) all
+        that are no modules, functions or classes. `output` must be a folder that can be written to.
+        """
+        given = _given(names, [*NOTEBOOK, *cls.model_fields])
+        require_output(names.get("output", ""))
+        values = {name: names[name] for name in given if name in names and name not in NOTEBOOK}
+        params = cls(**values)
+        params.require_memory()
+        return params
 
     def record(self, notebook: str, profile: str, *data) -> dict[str, Any]:
         """Return what every figure is saved with: notebook, the data's provenance, parameters."""
@@ -102,34 +112,6 @@ class Params(BaseModel):
 Kind = TypeVar("Kind", bound=Params)
 
 
-def take(names: Mapping[str, Any], *kinds: type[Params]) -> tuple[Any, ...]:
-    """Return the parameters of several experiments from a notebook's names, each with its fields.
-
-    In a notebook the names are those of its parameters cell as it was last run, of the cell that
-    papermill adds, and of cells below that do nothing but set values; elsewhere (a script, a test)
-    all that are no modules, functions or classes. A name that no experiment has is refused. What is
-    taken is checked, and `output` must be a folder that can be written to.
-    """
-    known = [*NOTEBOOK, *(name for kind in kinds for name in kind.model_fields)]
-    typed = _typed(names.get("_ih", ()), known)
-    given = typed or [name for name in names if _is_value(name, names)]
-    for name in given:
-        if name not in known:
-            wrong = f"{name} = {checks.shown(names.get(name))} is not a parameter of this notebook"
-            raise ParameterError(wrong + nearest(name, known))
-    for name in NOTEBOOK:
-        if not isinstance(names.get(name, ""), str):
-            raise ParameterError(f"{name} = {checks.shown(names[name])} is wrong: it must be text")
-    require_output(names.get("output", ""))
-    taken = tuple(
-        kind(**{name: names[name] for name in kind.model_fields if name in given and name in names})
-        for kind in kinds
-    )
-    for params in taken:
-        params.require_memory()
-    return taken
-
-
 def require_output(output: str) -> None:
     """Refuse a folder for the figures that cannot be written to; no name means that none are."""
     if output and (reason := files.why_not_writable(Path(output))):
@@ -154,6 +136,20 @@ def _require_size(name: str, value) -> None:
             _require_size(f"{name}[{place}]", entry)
     elif isinstance(value, int) and value > LARGEST_SIZE:
         raise ParameterError(f"{name} = {value} is wrong: it must not exceed {LARGEST_SIZE}")
+
+
+def _given(names: Mapping[str, Any], known: Sequence[str]) -> list[str]:
+    """Return the names that were given a value, or refuse one that is no parameter."""
+    typed = _typed(names.get("_ih", ()), known)
+    given = typed or [name for name in names if _is_value(name, names)]
+    for name in given:
+        if name not in known:
+            wrong = f"{name} = {checks.shown(names.get(name))} is not a parameter of this notebook"
+            raise ParameterError(wrong + nearest(name, known))
+    for name in NOTEBOOK:
+        if not isinstance(names.get(name, ""), str):
+            raise ParameterError(f"{name} = {checks.shown(names[name])} is wrong: it must be text")
+    return given
 
 
 def _is_value(name: str, names: Mapping[str, Any]) -> bool:

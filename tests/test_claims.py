@@ -10,6 +10,7 @@ import pytest
 from companion import claims
 from companion.claims import Claim
 from companion.data.store import Provenance
+from companion.intervals import median_interval
 from tests.reference import latex
 
 ROW = {
@@ -81,8 +82,8 @@ def test_a_key_is_used_once(tmp_path):
 
 def test_the_interval_of_a_median_lies_between_two_values():
     """Of 50 the 18th and the 33rd: fewer than 18 fall below the median with probability 0.016."""
-    assert claims.median_interval([float(k) for k in range(1, 51)]) == (18.0, 33.0)
-    assert all(end != end for end in claims.median_interval([1.0, 2.0, 3.0]))
+    assert median_interval([float(k) for k in range(1, 51)]) == (18.0, 33.0)
+    assert all(end != end for end in median_interval([1.0, 2.0, 3.0]))
 
 
 # What a rule says of three intervals: one that confirms, one that refutes, one that does neither.

@@ -12,7 +12,7 @@ import pytest
 from companion import files, mushrooms
 from companion.convergence.params import Params
 from companion.data.store import DataError
-from companion.params import ParameterError, take
+from companion.params import ParameterError
 from companion.publish import batch, environment
 
 ROOT = Path(environment.ROOT)
@@ -33,16 +33,16 @@ assert RIGHT in PARAMETERS
 
 def history(*cells: str) -> dict:
     """Return the names of a kernel that has run these cells, as IPython keeps them."""
-    names: dict = {"_ih": ["", *cells, "params = take(globals(), ...)"]}
+    names: dict = {"_ih": ["", *cells, "params = Params.take(globals())"]}
     for cell in cells:
         exec(cell if cell != SETUP else "", names)
     return names
 
 
-def test_every_class_gets_the_fields_it_has():
-    learning, params = take(history(PARAMETERS), mushrooms.Params, Params)
-    assert (learning.runs, params.runs, params.sweep_runs) == (200, 200, 10)
-    assert params.into(mushrooms.Params) == learning
+def test_an_experiment_within_gets_the_fields_it_has():
+    params = Params.take(history(PARAMETERS))
+    assert (params.runs, params.sweep_runs) == (200, 10)
+    assert params.into(mushrooms.Params) == mushrooms.Params(runs=200)
     assert Params.take({"runs": 3, "weight": 0.1}) == Params(runs=3, weight=0.1)
 
 

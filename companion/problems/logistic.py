@@ -1,9 +1,12 @@
-"""Online logistic regression on one-hot rows: gradients over everything an agent has seen (Algorithm 1, step a).
+"""Online logistic regression on one-hot rows: gradients over all that an agent has seen.
 
-The loss of section 4.1, with labels b = +-1, and an optional L2 term (without it the one-hot Mushrooms, which are linearly
-separable, have no minimiser, and Assumption 1 fails):
+This is step a of Algorithm 1. The loss of section 4.1, with labels b = +-1, and an optional L2 term
+(without it the one-hot Mushrooms, which are linearly separable, have no minimiser, and Assumption 1
+fails):
 
-    f_t^i(theta) = 1/n sum_{k < n} 1/N sum_{s <= N} log(1 + exp(-b a.theta)) + l2/2 ||theta||^2,    n = warm_up + t + 1.
+    f_t^i(theta) = 1/n sum_{k < n} 1/N sum_{s <= N} log(1 + exp(-b a.theta)) + l2/2 ||theta||^2
+
+with n = warm_up + t + 1.
 """
 
 from __future__ import annotations
@@ -17,39 +20,40 @@ from companion.problems.onehot import OneHot
 
 
 class Logistic:
-    """The gradient oracle of a batch of runs: `oracle(theta [runs, agents, dim], t)` -> gradients of the same shape.
+    """The gradient oracle of a batch of runs: theta [runs, agents, dim] and t -> gradients.
 
-    `history [runs, agents, data points, samples]` holds row numbers of `features`; data point k of an agent is what it acquires
-    at time k - warm_up, and at time t it uses the first warm_up + t + 1. The result for a run depends on that run alone, to the
-    last bit: agents are computed one by one, each on one thread.
+    `history [runs, agents, data points, samples]` holds row numbers of `features`; data point k of
+    an agent is what it acquires at time k - warm_up, and at time t it uses the first warm_up + t +
+    1. The result for a run depends on that run alone, to the last bit: agents are computed one by
+    one, each on one thread.
 
-    When there are more samples than distinct rows, the rows are counted instead, so that an iteration never costs more than
-    one pass over the table, however long the history.
+    When there are more samples than distinct rows, the rows are counted instead, so that an
+    iteration never costs more than one pass over the table, however long the history.
 
-    `most` clips: a sample's gradient is its row times at most so much, so no longer than `most` times
-    the row's norm.
+    `most` clips: a sample's gradient is its row times at most so much, so no longer than `most`
+    times the row's norm.
     """
 
     def __init__(
-        self, features: OneHot, labels, history, l2: float = 0.0, warm_up: int = 0, most: float = np.inf
+        self, features: OneHot, labels, history, l2=0.0, warm_up: int = 0, most: float = np.inf
     ):
         labels, history = np.asarray(labels), np.asarray(history)
         if labels.shape != (features.rows,) or not np.isin(labels, (-1, 1)).all():
             raise ValueError(f"labels must hold -1 or 1 for each of the {features.rows} rows")
         if history.ndim != 4 or 0 in history.shape[2:]:
-            raise ValueError(f"history has shape {history.shape}: it must be [runs, agents, data points, samples], none empty")
+            rule = "it must be [runs, agents, data points, samples], none empty"
+            raise ValueError(f"history has shape {history.shape}: {rule}")
         _require_rows("history", history, features.rows)
         if not (np.isfinite(l2) and l2 >= 0):
             raise ValueError(f"l2 = {l2} must be finite and not negative")
         if not 0 <= warm_up < history.shape[2]:
-            raise ValueError(
-                f"warm_up = {warm_up} must lie in [0, {history.shape[2]}), the number of data points in the history"
-            )
+            rule = f"must lie in [0, {history.shape[2]}), the number of data points in the history"
+            raise ValueError(f"warm_up = {warm_up} {rule}")
         if not most > 0:
             raise ValueError(f"most = {most} must be positive")
-        self.features, self.l2, self.warm_up, self.most = features, float(l2), int(warm_up), float(most)
-        self.labels = labels.astype(np.int8)
-        self.samples = history.shape[3]
+        self.features, self.l2, self.warm_up = features, float(l2), int(warm_up)
+        self.labels, self.samples = labels.astype(np.int8), history.shape[3]
+        self.most = float(most)
         self._rows = np.ascontiguousarray(history, dtype=np.int32).reshape(*history.shape[:2], -1)
         self._counts = _Counts(self._rows, features.rows)
 
@@ -60,16 +64,18 @@ class Logistic:
 
     @cached_property
     def _history(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the table entries `[runs, agents, samples, groups]` and labels of the samples, while they are not counted."""
+        """Return table entries `[runs, agents, samples, groups]` and labels, before counting."""
         rows = self._rows[:, :, : self.features.rows]
         return self.features.joint.entries[rows], self.labels[rows]
 
     def __call__(self, theta: np.ndarray, t: int) -> np.ndarray:
         """Return the gradients at theta over the history up to time t, plus l2 theta."""
-        if theta.shape != (*self._rows.shape[:2], self.features.dim):
-            raise ValueError(f"theta has shape {theta.shape}, it must be {(*self._rows.shape[:2], self.features.dim)}")
+        shape = (*self._rows.shape[:2], self.features.dim)
+        if theta.shape != shape:
+            raise ValueError(f"theta has shape {theta.shape}, it must be {shape}")
         if not 0 <= t < self.iterations:
-            raise ValueError(f"t = {t} must lie in [0, {self.iterations}): there are no data beyond")
+            rule = f"must lie in [0, {self.iterations}): there are no data beyond"
+            raise ValueError(f"t = {t} {rule}")
         seen = (self.warm_up + t + 1) * self.samples
         gradients = np.empty(theta.shape)
         joint = self.features.joint
@@ -78,7 +84,8 @@ class Logistic:
         if seen <= self.features.rows:
             kernels.gradients_of_history(theta, *self._history, seen, *table, gradients)
         else:
-            kernels.gradients_of_counts(theta, self._counts(seen), seen, joint.entries, self.labels, *table, gradients)
+            counted = self._counts(seen), seen, joint.entries, self.labels
+            kernels.gradients_of_counts(theta, *counted, *table, gradients)
         return gradients + self.l2 * theta if self.l2 else gradients
 
 
@@ -87,7 +94,8 @@ def _of_each(theta: np.ndarray, rows: np.ndarray) -> np.ndarray:
     try:
         return np.broadcast_to(rows, (*theta.shape[:-1], rows.shape[-1]))
     except ValueError:
-        raise ValueError(f"rows has shape {rows.shape}: it must be [n] or [..., n] for theta of shape {theta.shape}") from None
+        rule = f"it must be [n] or [..., n] for theta of shape {theta.shape}"
+        raise ValueError(f"rows has shape {rows.shape}: {rule}") from None
 
 
 def _require_rows(name: str, rows: np.ndarray, count: int) -> None:
@@ -98,7 +106,7 @@ def _require_rows(name: str, rows: np.ndarray, count: int) -> None:
 
 
 class _Counts:
-    """How often each row occurs among the first samples of every agent; counted on from the last time asked."""
+    """How often each row occurs among an agent's first samples; counted on from the last time."""
 
     def __init__(self, rows: np.ndarray, distinct: int):
         self._rows, self._distinct, self._seen = rows, distinct, 0
@@ -106,7 +114,8 @@ class _Counts:
 
     def __call__(self, seen: int) -> np.ndarray:
         if self._counts is None or seen < self._seen:
-            self._counts, self._seen = np.zeros((*self._rows.shape[:2], self._distinct), dtype=np.int32), 0
+            self._counts = np.zeros((*self._rows.shape[:2], self._distinct), dtype=np.int32)
+            self._seen = 0
         runs, agents = np.indices(self._rows.shape[:2])[..., None]
         np.add.at(self._counts, (runs, agents, self._rows[:, :, self._seen : seen]), 1)
         self._seen = seen
@@ -114,25 +123,27 @@ class _Counts:
 
 
 def loss(features: OneHot, labels, theta: np.ndarray, rows, l2: float = 0.0) -> np.ndarray:
-    """Return the mean loss of theta `[..., dim]` over `rows`, l2/2 ||theta||^2 included; shape `[...]`."""
+    """Return the mean loss `[...]` of theta `[..., dim]` over `rows`, l2/2 ||theta||^2 included."""
     margins = logits(features, theta, rows) * np.asarray(labels)[rows]
     return np.logaddexp(0.0, -margins).mean(axis=-1) + 0.5 * l2 * np.sum(theta * theta, axis=-1)
 
 
 def accuracy(features: OneHot, labels, theta: np.ndarray, rows) -> np.ndarray:
-    """Return the share of `rows` whose label sign(a.theta) predicts, shape `[...]`; a logit of zero counts as one half."""
+    """Return the share `[...]` of `rows` whose label is sign(a.theta); a zero counts one half."""
     margins = logits(features, theta, rows) * np.asarray(labels)[rows]
     return 0.5 * (np.sign(margins) + 1.0).mean(axis=-1)
 
 
 def logits(features: OneHot, theta: np.ndarray, rows) -> np.ndarray:
-    """Return a.theta for theta `[..., dim]` and row numbers `[n]` or `[..., n]`; shape `[..., n]`."""
+    """Return a.theta `[..., n]` for theta `[..., dim]` and row numbers `[n]` or `[..., n]`."""
     theta, rows = np.ascontiguousarray(theta, dtype=np.float64), np.asarray(rows)
     if theta.shape[-1] != features.dim:
-        raise ValueError(f"theta has shape {theta.shape}: its last axis must be {features.dim}, one per column")
+        rule = f"its last axis must be {features.dim}, one per column"
+        raise ValueError(f"theta has shape {theta.shape}: {rule}")
     _require_rows("rows", rows, features.rows)
     rows = _of_each(theta, rows)
     joint, total = features.joint, np.empty(rows.shape)
-    flat = theta.reshape(-1, theta.shape[-1]), rows.reshape(-1, rows.shape[-1]), total.reshape(-1, rows.shape[-1])
-    kernels.logits_of_rows(*flat[:2], joint.entries, joint.starts, joint.members, features.scale, flat[2])
+    table = joint.entries, joint.starts, joint.members, features.scale
+    theta, rows, flat = (each.reshape(-1, each.shape[-1]) for each in (theta, rows, total))
+    kernels.logits_of_rows(theta, rows, *table, flat)
     return total

@@ -1,7 +1,8 @@
-"""The inner loops of `logistic`: table look-ups, a vectorised sigmoid, scatter-adds. One (run, agent) pair at a time.
+"""The inner loops of `logistic`: table look-ups, a vectorised sigmoid, scatter-adds.
 
-Each pair is computed by one thread with the same sequence of operations whatever its neighbours; a multiplication and an
-addition may be contracted into one instruction, but nothing is reassociated. So results depend on neither batch nor threads.
+One (run, agent) pair at a time. Each pair is computed by one thread with the same sequence of
+operations whatever its neighbours; a multiplication and an addition may be contracted into one
+instruction, but nothing is reassociated. So results depend on neither batch nor threads.
 """
 
 from __future__ import annotations
@@ -16,16 +17,17 @@ from ldp_core.checks import layout
 
 CONTRACT = {"contract"}
 LOG2_E = 1.0 / math.log(2.0)
-LN2_HIGH = float.fromhex("0x1.62E42FEEp-1")  # ln 2 in two parts (Cody and Waite 1980): k * LN2_HIGH is exact
+LN2_HIGH = float.fromhex("0x1.62E42FEEp-1")  # ln 2 in two parts (Cody and Waite 1980): exact
 LN2_LOW = 1.90821492927058770002e-10
-TO_INTEGER = 1.5 * 2.0**52  # adding it rounds to a whole number and leaves that number in the low bits of the sum
+TO_INTEGER = 1.5 * 2.0**52  # adding it leaves the nearest whole number in the low bits
 LARGEST = 700.0  # exp stays finite; a sigmoid beyond is 0 or 1 to 300 digits
-TAYLOR = tuple(1.0 / math.factorial(k) for k in range(13, -1, -1))  # remainder below 4e-18 for |r| <= ln(2) / 2
+TAYLOR = tuple(1.0 / math.factorial(k) for k in range(13, -1, -1))  # to 4e-18, |r| <= ln(2) / 2
 
 
 @layout(
-    theta="runs agents dim", entries=f"runs agents >=seen {GROUPS}", labels="runs agents >=seen", seen=int,
-    starts=">=2", members="members", scale=float, most=float, gradients="runs agents dim",
+    theta="runs agents dim", entries=f"runs agents >=seen {GROUPS}", labels="runs agents >=seen",
+    seen=int, starts=">=2", members="members", scale=float, most=float,
+    gradients="runs agents dim",
 )  # fmt: skip
 @numba.njit(parallel=True, cache=True, fastmath=CONTRACT)
 def gradients_of_history(theta, entries, labels, seen, starts, members, scale, most, gradients):
@@ -33,7 +35,8 @@ def gradients_of_history(theta, entries, labels, seen, starts, members, scale, m
 
     `most` bounds what multiplies a sample's row, 1 - p of its label: infinity does not clip.
 
-    entries [runs, agents, samples, GROUPS] and labels [runs, agents, samples] are those of the samples, in order of arrival.
+    entries [runs, agents, samples, GROUPS] and labels [runs, agents, samples] are those of the
+    samples, in order of arrival.
     """
     runs, agents, _ = theta.shape
     for pair in numba.prange(runs * agents):
@@ -51,12 +54,15 @@ def gradients_of_history(theta, entries, labels, seen, starts, members, scale, m
 
 
 @layout(
-    theta="runs agents dim", counts="runs agents rows", seen=int, entries=f"rows {GROUPS}", labels="rows",
-    starts=">=2", members="members", scale=float, most=float, gradients="runs agents dim",
+    theta="runs agents dim", counts="runs agents rows", seen=int, entries=f"rows {GROUPS}",
+    labels="rows", starts=">=2", members="members", scale=float, most=float,
+    gradients="runs agents dim",
 )  # fmt: skip
 @numba.njit(parallel=True, cache=True, fastmath=CONTRACT)
-def gradients_of_counts(theta, counts, seen, entries, labels, starts, members, scale, most, gradients):
-    """The same for counts [runs, agents, rows], how often each row has been seen; entries and labels are the rows'."""
+def gradients_of_counts(
+    theta, counts, seen, entries, labels, starts, members, scale, most, gradients
+):
+    """Write the same from counts [runs, agents, rows]; entries and labels are the rows'."""
     runs, agents, _ = theta.shape
     for pair in numba.prange(runs * agents):
         run, agent = pair // agents, pair % agents
@@ -78,7 +84,8 @@ def gradients_of_counts(theta, counts, seen, entries, labels, starts, members, s
 )  # fmt: skip
 @numba.njit(parallel=True, cache=True, fastmath=CONTRACT)
 def logits_of_rows(theta, rows, entries, starts, members, scale, logits):
-    """Write into `logits [pairs, n]` the logit of every row of rows [pairs, n] under theta [pairs, dim]."""
+    """Write into `logits [pairs, n]` the logit of every row of rows [pairs, n] under theta [pairs,
+    dim]."""
     for pair in numba.prange(len(theta)):
         table = _tabulate(theta[pair], starts, members, scale)
         for s in range(rows.shape[1]):
@@ -87,7 +94,8 @@ def logits_of_rows(theta, rows, entries, starts, members, scale, logits):
 
 @numba.njit(inline="always")
 def _tabulate(theta, starts, members, scale):
-    """Return the table of partial logits: entry e is scale times the sum of theta over the columns of e."""
+    """Return the table of partial logits: entry e is scale times the sum of theta over the columns
+    of e."""
     table = np.empty(len(starts) - 1)
     for entry in range(len(table)):
         total = 0.0
@@ -122,10 +130,11 @@ def _project(sums, starts, members, factor, gradient):
 
 @numba.njit(inline="always")
 def _negative_sigmoid(x, most):
-    """Replace x by 1 / (1 + exp(x)), at most `most`, in loops without branches: vector instructions.
+    """Replace x by 1 / (1 + exp(x)), at most `most`, in loops without branches: vector
+    instructions.
 
-    x = k ln 2 + r with a whole k and |r| <= ln(2) / 2; exp(r) by its Taylor polynomial; 2**k by writing k + 1023 into the
-    exponent bits of a float. The error is a few units in the last place.
+    x = k ln 2 + r with a whole k and |r| <= ln(2) / 2; exp(r) by its Taylor polynomial; 2**k by
+    writing k + 1023 into the exponent bits of a float. The error is a few units in the last place.
     """
     power = np.empty(len(x))
     bits = power.view(np.int64)

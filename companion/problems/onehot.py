@@ -128,7 +128,9 @@ def _growth(first: Part, second: Part) -> int:
 
 
 def _tabulate(parts: list[Part], columns: np.ndarray) -> Joint:
-    entries, members, starts = [], [], [0]
+    entries: list[np.ndarray] = []
+    members: list[int] = []
+    starts = [0]
     for attributes, values in parts:
         entries.append(values + len(starts) - 1)
         _, example_rows = np.unique(values, return_index=True)
