@@ -10,6 +10,7 @@ import pandas as pd
 from companion.claims import Claim, Numbers, Table, judge, threshold
 from companion.eeg import tables
 from companion.eeg.params import Params
+from companion.eeg.promise_tables import needed
 from companion.eeg.tables import Learnt, best, pick, told
 from companion.intervals import exact_ends, excess
 
@@ -150,4 +151,4 @@ def promised(means: Table | None) -> list[Claim]:
         return []
     fewest = means[means["trials"] == means["trials"].min()].reset_index(drop=True)
     found = fewest.iloc[len(fewest) // 2]
-    return [judge("ours-eeg-promise", found, needed=tables.needed(means, found["delta"]))]
+    return [judge("ours-eeg-promise", found, needed=needed(means, found["delta"]))]

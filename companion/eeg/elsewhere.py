@@ -9,10 +9,9 @@ import pandas as pd
 from IPython.display import HTML
 from matplotlib.figure import Figure
 
-from companion import promises
-from companion.claims import BROKEN, Claim, as_html, on, save
+from companion.claims import Claim, as_html, on, save
 from companion.data.eeg import Recordings
-from companion.eeg import attack_figures, claims, figures, promise, shards, tables, trials
+from companion.eeg import attack_figures, claims, figures, shards, tables, trials
 from companion.eeg.params import Attacking, Params
 
 
@@ -118,36 +117,3 @@ def verdicts(other: Study | None) -> list[Claim]:
     known = other.recordings.provenance
     found = other.learnt.difference, other.results, other.rates
     return on(known, claims.elsewhere(*found, known.name))
-
-
-def record_promises(params: Params, data: Recordings, means: pd.DataFrame | None, output) -> None:
-    """Keep each promised delta, with the fewest trials that suffice for it, or the most tried."""
-    for delta, own in [] if means is None else means.groupby("delta"):
-        enough = own[own["promise"] >= own["twin"] - BROKEN / 10]
-        row = (enough if len(enough) else own.tail(1)).iloc[0]
-        trials, people = int(row["trials"]), int(row["people"])
-        plan = promise.planned(delta, trials, params.promise_iterations, promise.dim_of(data))
-        schedules = plan.schedules
-        chosen = {"lam_0": schedules.lam_0, "nu": schedules.nu, "varsigma": schedules.varsigma[0]}
-        chosen |= {"d_0": list(schedules.d_0), "clip": promise.CLIP, "degree": plan.terms.degree}
-        mean, low, high = (
-            float(np.clip(row[name], 0, 1)) for name in ("promise", "promise_low", "promise_high")
-        )
-        promises.record(
-            output,
-            promises.Promise(
-                name=f"EEG, {delta:g} for ever, {trials} trials an agent",
-                data=data.provenance.name,
-                model="softmax on log-covariances",
-                parameters=chosen | {"trials": trials},
-                unit="one arrival of one trial of one agent",
-                delta=float(row["certified"]),
-                horizon=promises.FOR_EVER,
-                T=params.promise_iterations,
-                accuracy=(mean, low, high),
-                runs=people,
-                twin=float(row["twin"]),
-                best_unprotected=float(row["unprotected"]),
-                certified_by="ldp_core.accountant.promise",
-            ),
-        )

@@ -167,35 +167,6 @@ def settings(ablation: pd.DataFrame | None, classes: int) -> pd.DataFrame | None
     return pd.DataFrame(rows)
 
 
-def promised(table: pd.DataFrame | None) -> pd.DataFrame | None:
-    """Return means over people by trials and delta, and what a promise costs, with its interval.
-
-    `difference` is that from the learner without a promise; intervals are Student's over people.
-    """
-    if table is None:
-        return None
-    table = table.assign(difference=table["promise"] - table["unprotected"])
-    grouped = table.groupby(["trials", "delta"], sort=True)
-    shown, people = grouped.mean().drop(columns="subject"), grouped["subject"].count()
-    for name in ("promise", "difference"):
-        half = student(grouped[name].std(ddof=1), people)
-        shown[f"{name}_low"], shown[f"{name}_high"] = shown[name] - half, shown[name] + half
-    return shown.assign(people=people).reset_index()
-
-
-def needed(means: pd.DataFrame, delta: float) -> str:
-    """Return how many trials bring a promise within BROKEN / 10 of its twin, in words."""
-    own = means[means["delta"] == delta]
-    enough = own[own["promise"] >= own["twin"] - BROKEN / 10]["trials"]
-    return f"{enough.min():,}" if len(enough) else f"more than {own['trials'].max():,}"
-
-
-def trials_of_an_agent(params: Params, data: Recordings) -> int:
-    """Return how many trials an agent holds, on average over agents and left-out people."""
-    everybody = sum(len(subject) for subject in data.subjects)
-    return round(everybody * (1 - params.chance) / AGENTS)
-
-
 def head_power(params: Params) -> np.ndarray:
     """Return where the power of every subject lies [subjects, channels]: log10, against its mean."""
     trials = scene(params, False)

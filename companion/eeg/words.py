@@ -8,7 +8,8 @@ from IPython.display import Markdown
 from companion.claims import fill
 from companion.eeg.claims import RESTORED
 from companion.eeg.params import Params
-from companion.eeg.tables import PAPER_RATES, Learnt, needed, pick, trials_to_tell
+from companion.eeg.promise_tables import needed
+from companion.eeg.tables import PAPER_RATES, Learnt, pick, trials_to_tell
 
 
 def left_out(what: str, name: str) -> Markdown:

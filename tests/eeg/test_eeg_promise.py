@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import binom
 
 from companion.claims import judge
-from companion.eeg import claims, elsewhere, promise, shards, tables
+from companion.eeg import claims, promise, promise_tables, shards, tables
 from companion.eeg.params import Params
 from ldp_core import clipping
 
@@ -62,7 +62,9 @@ def means(promised: float, twin: float = 0.4, best: float = 0.42) -> pd.DataFram
         for trials, share in ((100, promised), (1000, twin))
         for subject in (-1, 0, 1)
     ]
-    return tables.promised(pd.DataFrame(rows).assign(twin=twin, unprotected=best, certified=0.25))
+    return promise_tables.promised(
+        pd.DataFrame(rows).assign(twin=twin, unprotected=best, certified=0.25)
+    )
 
 
 def test_means_and_what_is_needed_by_hand():
@@ -70,8 +72,13 @@ def test_means_and_what_is_needed_by_hand():
     assert found.loc[100, "promise"] == pytest.approx(0.3)
     half = 4.302653 * 0.01 / 3**0.5  # Student, two degrees of freedom
     assert found.loc[100, "difference_high"] == pytest.approx(-0.12 + half, rel=1e-6)
-    assert tables.needed(means(0.3), 0.25) == "1,000" and tables.needed(means(0.4), 0.25) == "100"
-    assert tables.needed(means(0.3, twin=0.5).query("trials == 100"), 0.25) == "more than 100"
+    assert (
+        promise_tables.needed(means(0.3), 0.25) == "1,000"
+        and promise_tables.needed(means(0.4), 0.25) == "100"
+    )
+    assert (
+        promise_tables.needed(means(0.3, twin=0.5).query("trials == 100"), 0.25) == "more than 100"
+    )
 
 
 @pytest.mark.parametrize(
@@ -141,7 +148,7 @@ def test_a_promise_is_kept_in_its_file(tmp_path, monkeypatch):
 
     data = _synthetic((1, 2, 3, 4, 5, 6), 0)
     monkeypatch.setattr(promise, "dim_of", lambda data: 12)
-    elsewhere.record_promises(Params(promise_iterations=ITERATIONS), data, means(0.3), tmp_path)
+    promise_tables.record(Params(promise_iterations=ITERATIONS), data, means(0.3), tmp_path)
     (kept,) = promises.load(tmp_path)
     assert kept.parameters["trials"] == 1000 and kept.best_unprotected == pytest.approx(0.42)
     assert "one arrival of one trial" in kept.sentence

@@ -1,0 +1,80 @@
+"""Notebook 4: what a promise for EEG costs, and what is promised, in one file."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from companion import promises
+from companion.data.eeg import Recordings
+from companion.eeg import promise
+from companion.eeg.params import Params
+from companion.intervals import student
+from companion.params import AGENTS
+
+CLOSE = 0.01  # of accuracy: within a point of its twin a promise costs nothing worth naming
+
+
+def promised(table: pd.DataFrame | None) -> pd.DataFrame | None:
+    """Return means over people by trials and delta, and what a promise costs, with its interval.
+
+    `difference` is that from the learner without a promise; intervals are Student's over people.
+    """
+    if table is None:
+        return None
+    table = table.assign(difference=table["promise"] - table["unprotected"])
+    grouped = table.groupby(["trials", "delta"], sort=True)
+    shown, people = grouped.mean().drop(columns="subject"), grouped["subject"].count()
+    for name in ("promise", "difference"):
+        half = student(grouped[name].std(ddof=1), people)
+        shown[f"{name}_low"], shown[f"{name}_high"] = shown[name] - half, shown[name] + half
+    return shown.assign(people=people).reset_index()
+
+
+def needed(means: pd.DataFrame, delta: float) -> str:
+    """Return how many trials bring a promise CLOSE to its twin, in words."""
+    own = means[means["delta"] == delta]
+    enough = own[own["promise"] >= own["twin"] - CLOSE]["trials"]
+    return f"{enough.min():,}" if len(enough) else f"more than {own['trials'].max():,}"
+
+
+def trials_of_an_agent(params: Params, data: Recordings) -> int:
+    """Return how many trials an agent holds, on average over agents and left-out people."""
+    everybody = sum(len(subject) for subject in data.subjects)
+    return round(everybody * (1 - params.chance) / AGENTS)
+
+
+def record(params: Params, data: Recordings, means: pd.DataFrame | None, output: str) -> None:
+    """Keep each promised delta, with the fewest trials that suffice for it, or the most tried."""
+    for _, own in [] if means is None else means.groupby("delta"):
+        enough = own[own["promise"] >= own["twin"] - CLOSE]
+        row = (enough if len(enough) else own.tail(1)).iloc[0]
+        promises.record(output, entry(params, data, row))
+
+
+def entry(params: Params, data: Recordings, row: pd.Series) -> promises.Promise:
+    """Return what is promised at one delta and number of trials."""
+    trials, delta, iterations = int(row["trials"]), row["delta"], params.promise_iterations
+    ends = np.clip(row[["promise", "promise_low", "promise_high"]].astype(float), 0, 1)
+    return promises.Promise(
+        name=f"EEG, {delta:g} for ever, {trials} trials an agent",
+        data=data.provenance.name,
+        model="softmax on log-covariances",
+        parameters=_parameters(promise.planned(delta, trials, iterations, promise.dim_of(data))),
+        unit="one arrival of one trial of one agent",
+        delta=float(row["certified"]),
+        horizon=promises.FOR_EVER,
+        T=iterations,
+        accuracy=tuple(ends.tolist()),
+        runs=int(row["people"]),
+        twin=float(row["twin"]),
+        best_unprotected=float(row["unprotected"]),
+        certified_by="ldp_core.accountant.promise",
+    )
+
+
+def _parameters(plan) -> dict:
+    chosen = plan.schedules
+    schedules = {"lam_0": chosen.lam_0, "nu": chosen.nu, "varsigma": chosen.varsigma[0]}
+    schedules |= {"d_0": list(chosen.d_0), "clip": promise.CLIP, "degree": plan.terms.degree}
+    return schedules | {"trials": plan.terms.warm_up + 1}
