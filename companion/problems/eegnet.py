@@ -330,5 +330,8 @@ def _same(features: torch.Tensor, kernels: torch.Tensor) -> torch.Tensor:
 
 
 def _long_enough(samples: int, kernel: int) -> int:
-    """Return the length of a Fourier transform in which signal and filter do not wrap around."""
-    return next_fast_len(samples + kernel - 1, real=True)
+    """Return the length of a transform in which nothing wraps around into what 'same' keeps.
+
+    A filter reaches (kernel - 1) / 2 samples beyond either end; both may share the same zeros.
+    """
+    return next_fast_len(samples + kernel // 2, real=True)
