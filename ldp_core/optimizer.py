@@ -219,9 +219,7 @@ class Algorithm1:
             without = "without it: pass Dithered(coins, dither)"
             found = "with a dither" if self.dither is None else without
             raise ValueError(f"dither = {self.dither}, but the coins came {found}")
-        if isinstance(uniform, Dithered):
-            return uniform.coins, uniform.dither
-        return uniform, None
+        return (uniform.coins, uniform.dither) if isinstance(uniform, Dithered) else (uniform, None)
 
 
 @dataclass(frozen=True)
