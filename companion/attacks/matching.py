@@ -69,13 +69,14 @@ class Matching:
 def gradients(
     module: nn.Module, theta: torch.Tensor, images: torch.Tensor, labels: torch.Tensor
 ) -> torch.Tensor:
-    """Return every single image's gradient `[problems, dim]` at theta `[dim]` or `[problems, dim]`:
-    what the agents compute."""
+    """Return the gradients `[problems, dim]` at theta `[dim]` or `[problems, dim]`: what the agents
+    compute. Each of `images` is an image, or a batch of them when each of `labels` is one."""
     views = layout(module).views
 
     def training_loss(theta, image, label):
+        batch = (image, label) if label.ndim else (image[None], label[None])
         return nn.functional.cross_entropy(
-            functional_call(module, views(theta), (image[None],)), label[None]
+            functional_call(module, views(theta), batch[:1]), batch[1]
         )
 
     return vmap(grad(training_loss), (None if theta.ndim == 1 else 0, 0, 0))(theta, images, labels)
