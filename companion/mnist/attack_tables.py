@@ -142,6 +142,40 @@ def label_rates(table: pd.DataFrame) -> pd.DataFrame:
     ])  # fmt: skip
 
 
+def batches_read(params: Params, data: MNIST) -> pd.DataFrame:
+    """Return the share of batches of which every image comes back, by sender and size."""
+    cases = [(sender, size) for sender in SENDERS[:2] for size in params.batch_sizes]
+    pieces = [
+        {**_common(params, data), "sender": sender, "size": size, **block}
+        for sender, size in cases
+        for block in _blocks(params.batches, BATCH)
+    ]
+    results = runs.run(overheard.read_batches, pieces, description="batches, exactly")
+    names = ["sender", "size"]
+    table = pd.DataFrame([
+        {**{name: piece[name] for name in names}, "mse": mse}
+        for piece, result in zip(pieces, results, strict=True)
+        for mse in result["mse"]
+    ], columns=[*names, "mse"])  # fmt: skip
+    return pd.DataFrame([
+        dict(zip(names, key, strict=True))
+        | _share("recovered", (mse < THRESHOLDS[0]).to_numpy())
+        | {"batches": len(mse)}
+        for key, mse in table.groupby(names, sort=True)["mse"]
+    ])  # fmt: skip
+
+
+def batch_table(table: pd.DataFrame) -> pd.DataFrame:
+    """Return `batches_read` as the notebook shows it."""
+    if table.empty:
+        return table
+    return pd.DataFrame({
+        "what is heard": table["sender"].replace("quantised", "Algorithm 1, the paper's d₀"),
+        "images in a batch": table["size"],
+        "batches that come back whole (mse < 0.01)": _shown(table, "recovered", ".0%"),
+    })  # fmt: skip
+
+
 def rates(table: pd.DataFrame, by: list[str] = BY) -> pd.DataFrame:
     """Return per group the shares recovered (mse < 0.01) and of labels read, and medians.
 

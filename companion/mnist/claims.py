@@ -97,6 +97,17 @@ def of_promises(
     ]
 
 
+def of_batches(table: Table) -> list[Claim]:
+    """Return the row on batches that are read exactly; none where none was asked for."""
+    if table.empty:
+        return []
+    clear, sent = (table[table["sender"] == sender] for sender in ("D-PSGD", "quantised"))
+    ends = [f"recovered{end}" for end in ("", "_low", "_high")]
+    found = clear[["size", *ends]].rename(columns=lambda name: name.replace("recovered", "clear"))
+    found = found.merge(sent[["size", *ends]], on="size")
+    return [judge("batches-exactly", found, batches=int(table["batches"].min()))]
+
+
 def _calibrated(calibration: Table) -> Claim:
     found = [attacks.recovered(calibration, method) for method in METHODS]
     own = calibration[calibration["method"] == "published"]

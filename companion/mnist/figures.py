@@ -29,7 +29,7 @@ PERCENT = mpl.ticker.PercentFormatter(1.0, decimals=0)
 def kept(figure: Figure, name: str, caption: str, record: dict, output: str, **numbers) -> Figure:
     """Return the figure with its caption (data and profile first), saved with its numbers."""
     data, profile = Provenance(**record["data"][0]), record["params"]["profile"]
-    house.caption(figure, f"{data.caption()} Profile: {profile}. {caption}")
+    house.caption(figure, f"{data.caption()} Profile: {profile}.\n{caption}")
     house.save(figure, name, output, **record, numbers=numbers)
     return figure
 

@@ -75,7 +75,7 @@ def listen(scene: Scene, state: State, rounds: int) -> tuple[list[Messages], np.
     for k in range(rounds + 1):
         gradients = np.zeros_like(state.theta)  # of the last iteration only messages are heard
         if k < rounds:
-            theta = torch.tensor(state.theta[0], dtype=torch.float32)
+            theta = torch.tensor(state.theta[0], dtype=scene.images.dtype)
             found = matching.gradients(scene.module, theta, scene.images, scene.labels)
             gradients = found.double().numpy()[None]
         first = gradients[0] if first is None else first

@@ -91,6 +91,8 @@ class Params(Training):
     moment_images: Images = 5
     label_images: Images = 50
     label_rounds: tuple[Count, ...] = (1, 8)
+    batch_sizes: tuple[Count, ...] = (1, 8)
+    batches: Images = 5
     promise_targets: tuple[Share, ...] = (0.25,)
     network_targets: tuple[Share, ...] = ()
     promise_seeds: Count = 1
@@ -130,6 +132,9 @@ class Params(Training):
         if 1.0 not in self.scales or list(self.scales) != sorted(self.scales):
             rule = "must rise and hold 1.0, the paper's own d_0"
             raise ParameterError(f"scales = {self.scales} {rule}")
+        if max(self.batch_sizes, default=0) * self.batches > there:
+            found = f"batches = {self.batches} of batch_sizes = {list(self.batch_sizes)}"
+            raise ParameterError(f"{found} must not need more than {there}, all images")
         for name in ("moments", "label_rounds"):
             if list(values := getattr(self, name)) != sorted(values) or not values:
                 raise ParameterError(f"{name} = {values} must rise, and must not be empty")

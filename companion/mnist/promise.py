@@ -26,7 +26,7 @@ from companion.problems import scattering
 from companion.problems.clipped import History, Perceptron, Softmax
 from ldp_core import network, optimizer
 from ldp_core.accountant import promise
-from ldp_core.accountant.promise_plan import BOX, Plan
+from ldp_core.accountant.promise_plan import Plan
 from ldp_core.optimizer import Algorithm1, Schedules
 from ldp_core.randomness import Purpose, generator
 
@@ -34,24 +34,28 @@ Arrays = dict[str, np.ndarray]
 Kind = Literal["softmax", "network"]
 Variant = Literal["promise", "twin", "unprotected"]
 SAMPLES = 20  # images of a data point
-WEIGHT, NU, VARSIGMA = 0.2, 0.9, 0.51  # of the edges, and the exponents of both schedules
+WEIGHT, NU, VARSIGMA = 0.25, 0.9, 0.51  # of the edges, and the exponents of both schedules
 HIDDEN = 33  # units of the network's hidden layer
+BOX, MARGIN = 16.0, 0.999  # so small that the float64 program keeps the promise too
 LOOKS = 10  # times at which accuracy is judged
 GALLERY = 99  # other pictures among which an attacker looks for the true one
 CLASSES = 10
 
 
 class Setting(NamedTuple):
-    """What is chosen for one model: the clip, lam_0 = effort (delta N_0)^power, and lam_0 of the
-    learner that promises nothing and clips nothing."""
+    """What is chosen for one model: the clip, lam_0 = effort (delta N_0)^power, and (lam_0, nu) of
+    the learner that promises nothing and clips nothing."""
 
     clip: float
     effort: float
     power: float
-    unprotected: float
+    unprotected: tuple[float, float]
 
 
-CHOSEN = {"softmax": Setting(0.1, 10.0, 0.7, 300.0), "network": Setting(0.1, 10.0, 0.7, 30.0)}
+CHOSEN = {
+    "softmax": Setting(0.1, 2.6, 0.9, (1500.0, 0.6)),
+    "network": Setting(0.3, 0.29, 0.9, (30.0, 0.9)),
+}
 UNCLIPPED = 1e3  # a clip that no gradient reaches
 
 
@@ -79,7 +83,7 @@ def plan_of(kind: Kind, delta: float, images: int, iterations: int, copies: int 
     unit = Schedules(lam_0, NU, (1.0,) * AGENTS, (VARSIGMA,) * AGENTS)
     terms = promise.Terms(network.paper(WEIGHT), unit, chosen.clip, **options)
     found = promise.shifts(terms, math.inf)
-    d_0 = promise.calibrate(found, np.full(AGENTS, delta))
+    d_0 = promise.calibrate(found, np.full(AGENTS, MARGIN * delta))
     schedules = dataclasses.replace(unit, d_0=tuple(d_0))
     box = BOX * (float(d_0.max()) + lam_0 * chosen.clip)
     terms = dataclasses.replace(terms, schedules=schedules, box=box, copies=copies)
@@ -147,8 +151,8 @@ def _open(kind: Kind, variant: Variant, oracle: History, algorithm: Algorithm1):
     """Return oracle and algorithm without quantisation, and unprotected without clipping too."""
     plain = {"quantised": False, "degree": 1, "at_sent": False, "box": None}
     if variant == "unprotected":
-        lam_0 = CHOSEN[kind].unprotected
-        plain |= {"schedules": dataclasses.replace(algorithm.schedules, lam_0=lam_0)}
+        lam_0, nu = CHOSEN[kind].unprotected
+        plain |= {"schedules": dataclasses.replace(algorithm.schedules, lam_0=lam_0, nu=nu)}
         oracle = dataclasses.replace(oracle, clip=UNCLIPPED)
     return oracle, dataclasses.replace(algorithm, **plain)
 

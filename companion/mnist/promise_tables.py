@@ -18,6 +18,7 @@ from companion.mnist.params import SAMPLES, Params
 from companion.params import AGENTS
 
 ALL = 60_000  # training images of MNIST; with fewer, more noise is needed for the same promise
+ANY = 0.5  # delta of a learner that promises none: its shard is the same for all targets
 BLOCK = 2000  # pictures whose features a shard computes
 MODELS = {"softmax": "softmax on public features", "network": "a hidden layer on public features"}
 READ = {"labels": promise.CLASSES, "pictures": promise.GALLERY + 1}  # hypotheses of the attacker
@@ -65,7 +66,7 @@ def _piece(params: Params, data: MNIST, kind: str, variant: str, target: float, 
     return {
         "kind": kind,
         "variant": variant,
-        "delta": target,
+        "delta": ANY if variant == "unprotected" else target,
         "seed": params.seed + seed,
         "images": params.dealt(data)[0],
         "iterations": params.promise_iterations,
@@ -123,10 +124,10 @@ def summary(found: Kept) -> pd.DataFrame:
     for (kind, target), group in groups:
         of = {variant: own["accuracy"] for variant, own in group.groupby("variant")}
         mean, low, high = interval(of["promise"].to_numpy())
-        row = {"kind": kind, "target": target, "delta": float(group["delta"].max())}
+        first = group[group["variant"] == "promise"].iloc[0]
+        row = {"kind": kind, "target": target, "delta": float(first["delta"])}
         row |= {"accuracy": mean, "low": low, "high": high, "seeds": len(of["promise"])}
         row |= {"twin": float(of["twin"].iloc[0]), "unprotected": float(of["unprotected"].iloc[0])}
-        first = group[group["variant"] == "promise"].iloc[0]
         rows.append(row | {name: float(first[name]) for name in READ})
     return pd.DataFrame(rows)
 

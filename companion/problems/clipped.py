@@ -22,6 +22,7 @@ from torch import nn
 
 from companion.problems.parameters import layout
 
+SMALL = 0.2  # standard deviation of initial hidden weights, for inputs of length one
 CHUNK = 1000  # samples that are looked at together: their features fit into the cache
 
 
@@ -147,8 +148,8 @@ class Perceptron(Factored):
         return Factors(before * share, behind.reshape(len(behind), -1))
 
     def start(self, random: np.random.Generator) -> np.ndarray:
-        """Return initial parameters: V normal, for inputs of length one, W and b zero."""
-        first = random.normal(0.0, 1.0, self.features * self.hidden)
+        """Return initial parameters: V small, so that tanh begins as a line, W and b zero."""
+        first = random.normal(0.0, SMALL, self.features * self.hidden)
         return np.concatenate([first, np.zeros(self.dim - len(first))])
 
 
