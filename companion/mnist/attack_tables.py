@@ -301,6 +301,7 @@ def calibration_table(table: pd.DataFrame) -> pd.DataFrame:
 
 def attack_table(table: pd.DataFrame, **heads: str) -> pd.DataFrame:
     """Return `rates` as the notebook shows them; `heads` name and title its first columns."""
+    table = table.reset_index(drop=True)
     shown = {title: table[name] for name, title in heads.items()}
     shown["images recovered (mse < 0.01)"] = _shown(table, "recovered", ".0%")
     titles = {"mse": "median mse", "psnr": "median psnr, dB", "ssim": "median ssim"}
@@ -330,7 +331,8 @@ def during_training(table: pd.DataFrame) -> pd.DataFrame:
     """Return the attacks at moments of a training."""
     own = table.assign(steps=table["scale"].map({0.0: "none", 1.0: "the paper's"}))
     found = attack_table(own, t="iteration", steps="quantisation")
-    return found.assign(**{"error of a gradient's coordinate": table["error"].map("{:.2g}".format)})
+    errors = [f"{error:.2g}" for error in table["error"]]
+    return found.assign(**{"error of a gradient's coordinate": errors})
 
 
 def by_step(table: pd.DataFrame) -> pd.DataFrame:

@@ -113,7 +113,7 @@ def certificates(found: Kept, params: Params) -> pd.DataFrame:
                 "δ(ε = 1), one image": one.certificate.profile(1.0).max(),
                 "μ (Gaussian of the same affinity)": one.certificate.mu.max(),
             })  # fmt: skip
-    return pd.DataFrame(rows)
+    return pd.DataFrame(rows).round(4)
 
 
 def summary(found: Kept) -> pd.DataFrame:

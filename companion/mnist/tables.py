@@ -244,7 +244,7 @@ def spent(found: pd.DataFrame) -> pd.DataFrame:
 
 def budget_table(table: pd.DataFrame) -> pd.DataFrame:
     """Return `spent` as the notebook shows it."""
-    own = table.dropna()
+    own = table.dropna().reset_index(drop=True)
     between = [f"{row.lower:.3f} to {row.upper:.3f}" for row in own.itertuples()]
     return pd.DataFrame({
         "images at a time": own["samples"],
