@@ -9,9 +9,9 @@ import math
 
 import numpy as np
 import pytest
-from ldp_core.accountant.certificate import with_d_0
 
 from ldp_core import audit, clipping, network, quantizer
+from ldp_core.accountant.certificate import with_d_0
 from ldp_core.accountant.promise import Terms, attained, calibrate, certificate, drift, shifts, steered
 from ldp_core.accountant.promise_plan import plan
 from ldp_core.optimizer import Algorithm1, Schedules
