@@ -39,6 +39,7 @@ class Fold(NamedTuple):
     trials: Trials
     oracle: EEGHistory
     number: int
+    first: int  # number of the initial value, which all folds of a run share
 
 
 def fold(params: dict, data: str, test: int, run: int) -> Fold:
@@ -53,7 +54,7 @@ def fold(params: dict, data: str, test: int, run: int) -> Fold:
     ]
     network = network_of(trials, settings.batch_norm)
     oracle = EEGHistory(network, prepared(trials), trials.y, np.array(history)[None])
-    return Fold(settings, trials, oracle, number)
+    return Fold(settings, trials, oracle, number, RUNS_APART * run)
 
 
 def network_of(trials: Trials, batch_norm: str) -> EEGNet:
@@ -69,10 +70,14 @@ def prepared(trials: Trials) -> Prepared:
 
 
 def start(here: Fold) -> np.ndarray:
-    """Return theta_0 [1, agents, dim], the same at all agents; fixed statistics are taken there."""
+    """Return theta_0 [1, agents, dim], the same at all agents; fixed statistics are taken there.
+
+    All folds of a run start alike, as from a public value: what differs between their models is
+    who took part.
+    """
     settings, oracle = here.settings, here.oracle
     scale = settings.convolution_scale
-    theta_0 = initial_state(oracle.network, scale, seed=settings.seed, run=here.number)
+    theta_0 = initial_state(oracle.network, scale, seed=settings.seed, run=here.first)
     theta_0 = np.repeat(theta_0[None, None], AGENTS, axis=1)
     if settings.batch_norm == "fixed":
         oracle.calibrate(theta_0)
