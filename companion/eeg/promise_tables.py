@@ -12,7 +12,7 @@ from companion.eeg.params import Params
 from companion.intervals import student
 from companion.params import AGENTS
 
-CLOSE = 0.01  # of accuracy: within a point of its twin a promise costs nothing worth naming
+CLOSE = 0.01  # of accuracy: within a point of the learner without one, a promise costs nothing
 
 
 def promised(table: pd.DataFrame | None) -> pd.DataFrame | None:
@@ -32,9 +32,9 @@ def promised(table: pd.DataFrame | None) -> pd.DataFrame | None:
 
 
 def needed(means: pd.DataFrame, delta: float) -> str:
-    """Return how many trials bring a promise CLOSE to its twin, in words."""
+    """Return how many trials bring a promise CLOSE to the learner without one, in words."""
     own = means[means["delta"] == delta]
-    enough = own[own["promise"] >= own["twin"] - CLOSE]["trials"]
+    enough = own[own["difference"] >= -CLOSE]["trials"]
     return f"{enough.min():,}" if len(enough) else f"more than {own['trials'].max():,}"
 
 
@@ -47,7 +47,7 @@ def trials_of_an_agent(params: Params, data: Recordings) -> int:
 def record(params: Params, data: Recordings, means: pd.DataFrame | None, output: str) -> None:
     """Keep each promised delta, with the fewest trials that suffice for it, or the most tried."""
     for _, own in [] if means is None else means.groupby("delta"):
-        enough = own[own["promise"] >= own["twin"] - CLOSE]
+        enough = own[own["difference"] >= -CLOSE]
         row = (enough if len(enough) else own.tail(1)).iloc[0]
         promises.record(output, entry(params, data, row))
 

@@ -149,7 +149,7 @@ def promised(means: pd.DataFrame | None, classes: int) -> Markdown:
         f"With {fewest['trials'].iloc[0]} trials an agent, what is sent is right in "
         f"{'; '.join(each)} of the trials of a stranger. Logistic regression on one computer, "
         f"which promises nothing, is right in **{means['unprotected'].mean():.1%}**; chance is "
-        f"{1 / classes:.0%}. To come within a point of the twin, an agent would need "
+        f"{1 / classes:.0%}. To come within a point of it, an agent would need "
         f"{'; '.join(enough)} trials. The unit of privacy is one arrival of one trial, the "
         "promise is for all time."
     )
