@@ -49,9 +49,10 @@ def private(found: Found) -> tuple[str, str]:
     columns = (kept[name] for name in ("accuracy", "unquantised", "target"))
     left, without, target = max(zip(*columns, strict=True))
     return _opening(found.claim("infinite-and-accurate"), opening), (
-        f"one changed data point may change the messages by $\\delta$, from 0 (no trace) to 1 (no "
-        f"promise), and Theorem 2 allows $\\delta = 10^{{{power:.1f}}}$; rounding coarse "
-        f"enough for {target:g} leaves an accuracy of {left:.0%} instead of {without:.0%}."
+        f"$\\delta$ bounds how much one data point can change the probability of anything that is "
+        f"sent, so it never exceeds 1; Theorem 2's bound is {10**power:,.0f}, which promises "
+        f"nothing, and rounding coarse enough to bring it to {target:g} lowers the accuracy on "
+        f"mushrooms from {without:.0%} to {left:.0%}."
     )
 
 
@@ -60,9 +61,9 @@ def attacked(found: Found) -> tuple[str, str]:
     (seen, hidden), (named, unnamed), (_, labels) = attack_rates(found).values()
     guessed = 1 / len(found.figure("fig7_identity").params["subjects"])
     return _hidden(found), (
-        f"from plain messages our attackers restore {seen:.0%} of images and name {named:.0%} of "
-        f"people; from rounded ones {hidden:.0%} and {unnamed:.0%} (guessing: {guessed:.0%}), but "
-        f"still {labels:.0%} of labels."
+        f"from unrounded messages our attackers restore {seen:.0%} of images and name {named:.0%} "
+        f"of people; from rounded ones {hidden:.0%} and {unnamed:.0%} (guessing: {guessed:.0%}), "
+        f"but still read {labels:.0%} of the images' labels."
     )
 
 
@@ -95,7 +96,7 @@ def _hidden(found: Found) -> str:
 def added(found: Found) -> tuple[str, str]:
     """Return what our own mechanism certifies, and what it costs."""
     total = sum(found.counts(ours=True).values())
-    more = f"and sharper bounds, stronger attackers, verdicts on {total} statements of our own."
+    more = f"and sharper bounds, stronger attackers, {total} hypotheses of our own, tested alike."
     if kept := promised(found.promises):
         texts = [f"{_percent(one.accuracy[0])} on {one.name.partition(',')[0]}" for one in kept]
         limit = max(kept, key=lambda one: one.delta).at_most
@@ -142,7 +143,7 @@ def tally(found: Found) -> tuple[str, str]:
         + (
             f"{shaky} verdicts rest on stand-in data."
             if shaky
-            else "all verdicts rest on real data."
+            else "no verdict rests on stand-in data."
         )
     )
 
@@ -151,8 +152,8 @@ TARGET = 0.1  # the delta that we promise in a sentence
 ENDINGS = {
     "holds": "stay hidden",
     "holds if": "stay hidden",
-    "cannot be checked": "cannot be judged",
     "does not hold": "leak",
+    "cannot be checked": "are undecided",
 }
 SECRETS = {
     "images": "attack-on-algorithm-1",

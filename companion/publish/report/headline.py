@@ -16,7 +16,7 @@ from companion.publish.report.gather import Found
 
 NAME = "headline.png"
 ROUNDED, PLAIN, OURS, SOFT = "#D55E00", "#0072B2", "#009E73", "#666666"
-WORDS = {"quantised": ("rounded", ROUNDED, -22), "unquantised": ("plain", PLAIN, 10)}
+WORDS = {"quantised": ("rounded", ROUNDED, -22), "unquantised": ("unrounded", PLAIN, 10)}
 STYLE: Any = {
     "font.family": "DejaVu Sans",
     "font.size": 11,
@@ -78,7 +78,7 @@ def _learning(axes: Axes, found: Found) -> None:
             "color": colour,
         }
         axes.annotate(f"{word}: {means[-1]:.1%}", (times[-1], means[-1]), **place)
-    axes.set(title="Do they still learn?", xlabel="iteration", ylim=(0.5, 1.02))
+    axes.set(title="Do they still learn?", xlabel="iteration", ylabel="accuracy", ylim=(0.5, 1.02))
     axes.yaxis.set_major_formatter(lambda share, _: f"{share:.0%}")
 
 
@@ -92,6 +92,8 @@ def _attacks(axes: Axes, found: Found) -> None:
     axes.set(title="What do attackers get?", xlim=(0, 1.15), yticks=range(len(rates)))
     axes.set_yticklabels(rates)
     axes.invert_yaxis()
+    for high, word, colour in ((0.53, "unrounded", PLAIN), (0.46, "rounded", ROUNDED)):
+        axes.text(1.0, high, word, color=colour, transform=axes.transAxes, ha="right")
     axes.xaxis.set_visible(False)
     axes.spines["bottom"].set_visible(False)
 
@@ -104,7 +106,7 @@ def _privacy(axes: Axes, found: Found) -> None:
     _dots(axes, texts, [10**power, certified], [ROUNDED, OURS])
     axes.axvspan(1, 10 ** (power + 1), color=SOFT, alpha=0.12, linewidth=0)
     axes.text(1.5, 1.45, "promises nothing", color=SOFT, fontsize=9)
-    axes.set(title=r"What is promised? ($\delta$)", xlim=(0.01, 10 ** (power + 1)))
+    axes.set(title="What is promised?", xlabel=r"bound of $\delta$", xlim=(0.01, 10 ** (power + 1)))
 
 
 def _dots(
