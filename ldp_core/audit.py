@@ -29,7 +29,6 @@ import numpy as np
 from ldp_core import checks, quantizer
 from ldp_core.distinguishers import DISTINGUISHERS, Fit, Score, likelihood_ratio
 from ldp_core.randomness import Purpose, generator
-from ldp_core.search import smallest_safe
 
 Mechanism = Callable[[int, np.random.Generator, int], np.ndarray]
 """(which data set: 0 = D, 1 = D'; private randomness; samples) -> transcripts [samples, ...]."""
@@ -38,7 +37,8 @@ FIT, SELECT = 0.35, 0.15  # shares of the samples for the first two batches; the
 FEWEST_SAMPLES = 20
 MOST_THRESHOLDS = 400
 CHUNK_BYTES = 2**26
-BELOW = 1e-12  # a Clopper-Pearson bound is so much below the exact one, relatively
+BELOW = 1e-12  # a Clopper-Pearson bound is about so much below the exact one, relatively
+MOST_STEPS = 60  # of Newton's method; five to ten are usual
 
 
 @dataclass(frozen=True)
@@ -223,21 +223,29 @@ def clopper_pearson(hits, trials: int, alpha: float) -> tuple[np.ndarray, np.nda
 
 
 def _lower(hits: np.ndarray, trials: int, alpha: float) -> np.ndarray:
-    """Return the p at which `hits` or more of `trials` have probability alpha <= 1/4.
+    """Return the p at which `hits` or more of `trials` have probability alpha, from below.
 
-    It lies between k/(e n) alpha^(1/k), as that probability is at most (e n p / k)^k, and k/n,
-    where it exceeds 1/4.
+    The logarithm of that probability rises with log p and is concave, so Newton's steps from below
+    stay below: every one of them is a valid bound. They begin at Hoeffding's bound, or at k/(e n)
+    alpha^(1/k), as the probability is at most (e n p / k)^k.
     """
     k = np.maximum(hits, 1.0)
-    low = k / (math.e * trials) * alpha ** (1.0 / k)
-    found = smallest_safe(lambda p: _tail(k, trials, p) > alpha, low, k / trials, BELOW)
-    return np.where(hits > 0, found * (1.0 - BELOW), 0.0)
+    hoeffding = k / trials - math.sqrt(-math.log(alpha) / (2.0 * trials))
+    p = np.maximum(k / (math.e * trials) * alpha ** (1.0 / k), hoeffding)
+    for _ in range(MOST_STEPS):
+        log_tail, slope = _log_tail(k, trials, p)
+        step = np.maximum(0.0, math.log(alpha) - log_tail) / slope
+        p = p * np.exp(step)
+        if step.max(initial=0.0) < BELOW:
+            break
+    return np.where(hits > 0, p * (1.0 - BELOW), 0.0)
 
 
-def _tail(k: np.ndarray, n: int, p: np.ndarray) -> np.ndarray:
-    """Return P(B >= k) for B ~ Binomial(n, p), p <= k/n: the incomplete beta function.
+def _log_tail(k: np.ndarray, n: int, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return log P(B >= k), B ~ Binomial(n, p), p <= k/n, and its derivative by log p.
 
-    By its continued fraction (Lentz; Abramowitz and Stegun 26.5.8), with a = k, b = n - k + 1.
+    P(B >= k) is the incomplete beta function, by its continued fraction (Lentz; Abramowitz and
+    Stegun 26.5.8) with a = k, b = n - k + 1.
     """
     a, b = k, n - k + 1.0
     front = a * np.log(p) + b * np.log1p(-p) - np.log(a) + math.lgamma(n + 1.0)
@@ -252,8 +260,8 @@ def _tail(k: np.ndarray, n: int, p: np.ndarray) -> np.ndarray:
         ):
             d, c = 1.0 / (1.0 + term * d), 1.0 + term / c
             fraction = fraction * d * c
-        if np.abs(d * c - 1.0).max(initial=0.0) < 1e-15:
-            return np.exp(front) * fraction
+        if np.abs(d * c - 1.0).max(initial=0.0) < 1e-13:
+            return front + np.log(fraction), a / ((1.0 - p) * fraction)
 
 
 def _log_gamma(x: np.ndarray) -> np.ndarray:

@@ -48,7 +48,9 @@ def test_equals_the_literal_transcription(seed, degree, at_sent, dither, box):
 
     algorithm = Algorithm1(net, schedules, dither=dither, degree=degree, at_sent=at_sent, box=box)
     draws = [algorithm.separate(algorithm.coins(seed + 6)([0], t, dim)) for t in range(iterations)]
-    found = optimizer.run(algorithm, oracle, theta_0[None], iterations, seed=seed + 6, psi_0=psi_0[None])
+    found = optimizer.run(
+        algorithm, oracle, theta_0[None], iterations, seed=seed + 6, psi_0=psi_0[None]
+    )
     theta, psi, _ = algorithm1.run(
         net.R,
         net.C,

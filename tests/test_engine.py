@@ -18,7 +18,10 @@ def problem(seed):
     agents, dim = int(rng.integers(2, 7)), int(rng.integers(1, 9))
     nu = rng.uniform(0.6, 0.99)
     schedules = Schedules(
-        rng.uniform(0.05, 1), nu, tuple(rng.uniform(0.01, 5, agents)), tuple(rng.uniform(0.501, nu - 0.001, agents))
+        rng.uniform(0.05, 1),
+        nu,
+        tuple(rng.uniform(0.01, 5, agents)),
+        tuple(rng.uniform(0.501, nu - 0.001, agents)),
     )
     matrix = rng.normal(size=(dim, dim)) / dim
     start = rng.normal(size=(7, agents, dim)), rng.normal(size=(7, agents, dim))
@@ -34,9 +37,15 @@ def problem(seed):
 def test_same_bits_as_the_plain_algorithm(seed):
     plain, (theta_0, psi_0), oracle = problem(seed)
     sent, expected = optimizer.Transcript(), optimizer.Transcript()
-    fast = optimizer.run(engine.Compiled(plain), oracle, theta_0, 15, seed=seed, psi_0=psi_0, observe=sent)
+    fast = optimizer.run(
+        engine.Compiled(plain), oracle, theta_0, 15, seed=seed, psi_0=psi_0, observe=sent
+    )
     slow = optimizer.run(plain, oracle, theta_0, 15, seed=seed, psi_0=psi_0, observe=expected)
-    assert np.array_equal(fast.theta, slow.theta) and np.array_equal(fast.psi, slow.psi) and np.array_equal(fast.z, slow.z)
+    assert (
+        np.array_equal(fast.theta, slow.theta)
+        and np.array_equal(fast.psi, slow.psi)
+        and np.array_equal(fast.z, slow.z)
+    )
     for mine, theirs in zip(sent.messages, expected.messages, strict=True):
         assert np.array_equal(mine.theta, theirs.theta) and np.array_equal(mine.psi, theirs.psi)
 
@@ -47,12 +56,20 @@ def test_same_bits_as_the_plain_dithered_algorithm(seed, public):
     plain, (theta_0, psi_0), oracle = problem(seed)
     plain = dataclasses.replace(plain, dither=public)
     sent, expected = optimizer.Transcript(), optimizer.Transcript()
-    fast = optimizer.run(engine.Compiled(plain), oracle, theta_0, 15, seed=seed, psi_0=psi_0, observe=sent)
+    fast = optimizer.run(
+        engine.Compiled(plain), oracle, theta_0, 15, seed=seed, psi_0=psi_0, observe=sent
+    )
     slow = optimizer.run(plain, oracle, theta_0, 15, seed=seed, psi_0=psi_0, observe=expected)
-    assert np.array_equal(fast.theta, slow.theta) and np.array_equal(fast.psi, slow.psi) and np.array_equal(fast.z, slow.z)
+    assert (
+        np.array_equal(fast.theta, slow.theta)
+        and np.array_equal(fast.psi, slow.psi)
+        and np.array_equal(fast.z, slow.z)
+    )
     for mine, theirs in zip(sent.messages, expected.messages, strict=True):
         assert mine.theta.dtype == np.int64
-        assert all(np.array_equal(ours, other) for ours, other in zip(mine[1:], theirs[1:], strict=True))
+        assert all(
+            np.array_equal(ours, other) for ours, other in zip(mine[1:], theirs[1:], strict=True)
+        )
 
 
 @pytest.fixture
@@ -69,15 +86,27 @@ def test_same_bits_on_one_thread_and_on_two(threads):
     results = []
     for number in (1, 2):
         threads(number)
-        results.append(optimizer.run(engine.Compiled(plain), oracle, theta_0, 30, seed=1, psi_0=psi_0))
-    assert np.array_equal(results[0].theta, results[1].theta) and np.array_equal(results[0].psi, results[1].psi)
+        results.append(
+            optimizer.run(engine.Compiled(plain), oracle, theta_0, 30, seed=1, psi_0=psi_0)
+        )
+    assert np.array_equal(results[0].theta, results[1].theta) and np.array_equal(
+        results[0].psi, results[1].psi
+    )
 
 
 def test_same_bits_alone_and_in_a_batch_of_seven():
     plain, (theta_0, psi_0), oracle = problem(2)
     together = optimizer.run(engine.Compiled(plain), oracle, theta_0, 30, seed=1, psi_0=psi_0)
     for run in (5, 0):
-        alone = optimizer.run(engine.Compiled(plain), oracle, theta_0[[run]], 30, seed=1, psi_0=psi_0[[run]], runs=[run])
+        alone = optimizer.run(
+            engine.Compiled(plain),
+            oracle,
+            theta_0[[run]],
+            30,
+            seed=1,
+            psi_0=psi_0[[run]],
+            runs=[run],
+        )
         assert np.array_equal(alone.theta[0], together.theta[run])
 
 
@@ -95,7 +124,9 @@ def test_philox_is_numpys(seed, run, t, count, purpose):
 
 
 def test_too_large_a_level_is_the_quantizers_error():
-    compiled = engine.Compiled(Algorithm1(network.paper(), optimizer.paper_schedules(0.5, 0.71, 2.0, 0.01, 0.6)))
+    compiled = engine.Compiled(
+        Algorithm1(network.paper(), optimizer.paper_schedules(0.5, 0.71, 2.0, 0.01, 0.6))
+    )
     state = compiled.init(np.full((2, 5, 3), 1e18))
     with pytest.raises(ValueError, match=r"must not exceed 2\*\*52"):
         compiled.step(state, np.zeros((2, 5, 3)), np.zeros((2, 2, 5, 3)))
@@ -109,12 +140,16 @@ def test_dithered_bits_depend_neither_on_threads_nor_on_the_batch(threads):
     together = optimizer.run(compiled, oracle, theta_0, 30, seed=1, psi_0=psi_0)
     threads(1)
     for run in (5, 0):
-        alone = optimizer.run(compiled, oracle, theta_0[[run]], 30, seed=1, psi_0=psi_0[[run]], runs=[run])
+        alone = optimizer.run(
+            compiled, oracle, theta_0[[run]], 30, seed=1, psi_0=psi_0[[run]], runs=[run]
+        )
         assert np.array_equal(alone.theta[0], together.theta[run])
 
 
 def test_a_dithered_step_refuses_what_the_plain_one_refuses():
-    compiled = engine.Compiled(Algorithm1(network.paper(), optimizer.paper_schedules(0.5, 0.71, 2.0, 0.01, 0.6), dither=8))
+    compiled = engine.Compiled(
+        Algorithm1(network.paper(), optimizer.paper_schedules(0.5, 0.71, 2.0, 0.01, 0.6), dither=8)
+    )
     zeros, draws = np.zeros((2, 5, 3)), np.zeros((2, 2, 5, 3))
     with pytest.raises(ValueError, match=r"must not exceed 2\*\*52"):
         compiled.step(compiled.init(zeros + 1e18), zeros, Dithered(draws, draws))

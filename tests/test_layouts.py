@@ -1,4 +1,5 @@
-"""Compiled loops read where they are told to: every one of them has a layout in front of it, and no layout is too wide.
+"""Compiled loops read where they are told to: every one of them has a layout in front of it, and no
+layout is too wide.
 
 The functions are found, not listed: who adds a compiled function without a layout fails here.
 """
@@ -64,7 +65,9 @@ def guarded_functions() -> dict:
 
 
 def unguarded() -> set[tuple[str, str]]:
-    """Return module and name of the compiled functions that have none: loops that other compiled functions call."""
+    """Return module and name of the compiled functions that have none: loops that other compiled
+    functions call.
+    """
     return {
         (value.__module__, key)
         for module in modules().values()
@@ -216,7 +219,9 @@ for entry, function in test_layouts.GUARDED.items():
 
 
 def test_no_layout_is_too_wide():
-    """Without the compiler numpy looks at every index: with the smallest arrays that are allowed none is out of bounds."""
+    """Without the compiler numpy looks at every index: with the smallest arrays that are allowed
+    none is out of bounds.
+    """
     settings = {**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": str(ROOT)}
     ended = subprocess.run(
         [sys.executable, "-c", IN_PYTHON], cwd=ROOT, env=settings, capture_output=True, text=True

@@ -13,7 +13,9 @@ seeds = st.integers(0, 2**32 - 1)
 
 def random_network(seed: int) -> Network:
     generator = np.random.default_rng(seed)
-    return network.random_strongly_connected(int(generator.integers(2, 9)), generator, float(generator.uniform(0, 1)))
+    return network.random_strongly_connected(
+        int(generator.integers(2, 9)), generator, float(generator.uniform(0, 1))
+    )
 
 
 @settings(max_examples=100, deadline=None)
@@ -33,7 +35,9 @@ def test_lemma_4_holds_at_every_t_and_is_attained(seed):
     net = random_network(seed)
     C_z, P_z = net.lemma_4
     assert net.rate_R < P_z < 1
-    steps = max(2, min(400, int(np.log(1e-9) / np.log(P_z))))  # before rounding drowns the difference
+    steps = max(
+        2, min(400, int(np.log(1e-9) / np.log(P_z)))
+    )  # before rounding drowns the difference
     left = np.abs(1.0 / (net.agents * net.z(steps)) - 1.0 / net.u)
     right = C_z * P_z ** np.arange(steps)[:, None]
     assert (left <= right * (1 + 1e-6)).all()
@@ -43,17 +47,25 @@ def test_lemma_4_holds_at_every_t_and_is_attained(seed):
 @settings(max_examples=50, deadline=None)
 @given(seeds)
 def test_z_converges_to_u_at_the_computed_rate(seed):
-    """m [z_t^i]_i - u_i shrinks by rate_R a step in the long run: its logarithm has that slope, up to bounded oscillation."""
+    """m [z_t^i]_i - u_i shrinks by rate_R a step in the long run: its logarithm has that slope, up
+    to bounded oscillation.
+    """
     net = random_network(seed)
     steps = int(np.clip(np.log(1e-10) / np.log(max(net.rate_R, 1e-3)), 10, 2000))
     error = np.abs(net.agents * net.z(steps) - net.u).max(axis=1)
-    bound = net.agents * np.linalg.cond(np.linalg.eig(np.eye(net.agents) + net.R)[1]) * net.rate_R ** np.arange(steps)
+    bound = (
+        net.agents
+        * np.linalg.cond(np.linalg.eig(np.eye(net.agents) + net.R)[1])
+        * net.rate_R ** np.arange(steps)
+    )
     assert (error <= bound + 1e-9).all()
 
 
 def test_z_is_the_diagonal_of_the_powers():
     net = network.paper()
-    assert np.allclose(net.z(6)[5], np.diag(np.linalg.matrix_power(np.eye(5) + net.R, 5)), atol=1e-15)
+    assert np.allclose(
+        net.z(6)[5], np.diag(np.linalg.matrix_power(np.eye(5) + net.R, 5)), atol=1e-15
+    )
     assert np.array_equal(net.z(1)[0], np.ones(5))
 
 
@@ -80,7 +92,9 @@ def test_rates_of_the_ring_are_known():
 
 
 def test_weak_C_is_allowed_as_in_the_paper():
-    """G_C^T needs a spanning tree only: here C is a path that ends in a sink pair, not strongly connected."""
+    """G_C^T needs a spanning tree only: here C is a path that ends in a sink pair, not strongly
+    connected.
+    """
     net = from_edges(3, [(0, 1), (1, 2), (2, 0)], [(0, 1), (1, 2), (2, 1)], 0.3)
     assert net.v[0] == 0 and (net.u > 0).all()
 
@@ -120,19 +134,29 @@ BROKEN = {
         r"agent 2: C_ii = .* must be negative: it has no out-neighbour",
     ),
     "no spanning tree in R": (
-        lambda: from_edges(4, edges((0, 1), (1, 0), (2, 3), (3, 2)), edges((0, 1), (1, 2), (2, 3), (3, 0))),
+        lambda: from_edges(
+            4, edges((0, 1), (1, 0), (2, 3), (3, 2)), edges((0, 1), (1, 2), (2, 3), (3, 0))
+        ),
         r"agent \d cannot be reached: G_R has no spanning tree \(Assumption 4 \(i\)\)",
     ),
     "no spanning tree in C": (
-        lambda: from_edges(4, edges((0, 1), (1, 2), (2, 3), (3, 0)), edges((0, 1), (1, 0), (2, 3), (3, 2))),
+        lambda: from_edges(
+            4, edges((0, 1), (1, 2), (2, 3), (3, 0)), edges((0, 1), (1, 0), (2, 3), (3, 2))
+        ),
         r"agent \d cannot be reached: G_C\^T has no spanning tree",
     ),
     "no common root": (
-        lambda: from_edges(4, edges((0, 1), (1, 0), (1, 2), (2, 3), (3, 2)), edges((0, 1), (1, 0), (1, 2), (2, 3), (3, 2))),
+        lambda: from_edges(
+            4,
+            edges((0, 1), (1, 0), (1, 2), (2, 3), (3, 2)),
+            edges((0, 1), (1, 0), (1, 2), (2, 3), (3, 2)),
+        ),
         r"agent 0 is a root of G_R and agent 2 of G_C\^T, but no agent is a root of both \(Assumption 4 \(ii\)\)",
     ),
     "u_i = 0": (
-        lambda: from_edges(4, edges((0, 1), (1, 0), (1, 2), (2, 3), (3, 2)), edges((0, 1), (1, 2), (2, 3), (3, 0))),
+        lambda: from_edges(
+            4, edges((0, 1), (1, 0), (1, 2), (2, 3), (3, 2)), edges((0, 1), (1, 2), (2, 3), (3, 0))
+        ),
         r"agent 2: u_i = 0.*strongly connected",
     ),
     "not square": (lambda: Network(np.zeros((2, 3)), np.zeros((2, 3))), r"R has shape \(2, 3\)"),
@@ -141,15 +165,30 @@ BROKEN = {
         "R: agent 0 has an entry that is not finite",
     ),
     "sizes differ": (lambda: Network(network.ring(3).R, network.ring(4).C), "R is .* and C is"),
-    "edge to itself": (lambda: from_edges(3, [(1, 1)], RING, 0.1), "R edge 1 -> 1 must join two different agents"),
-    "edge twice": (lambda: from_edges(3, [*RING, (0, 1, 0.2)], RING), "R edge 0 -> 1 is given twice"),
+    "edge to itself": (
+        lambda: from_edges(3, [(1, 1)], RING, 0.1),
+        "R edge 1 -> 1 must join two different agents",
+    ),
+    "edge twice": (
+        lambda: from_edges(3, [*RING, (0, 1, 0.2)], RING),
+        "R edge 0 -> 1 is given twice",
+    ),
     "edge without weight": (lambda: from_edges(3, RING, [(0, 1)]), "C edge 0 -> 1 has no weight"),
     "edge of weight 0": (lambda: from_edges(3, [(0, 1)], RING, 0.0), "weight 0.0 must be positive"),
-    "unknown agent": (lambda: from_edges(3, [(0, 5)], RING, 0.1), "R edge 0 -> 5 must join two different agents of 0 ... 2"),
+    "unknown agent": (
+        lambda: from_edges(3, [(0, 5)], RING, 0.1),
+        "R edge 0 -> 5 must join two different agents of 0 ... 2",
+    ),
     "one agent": (lambda: from_edges(1, [], [], 0.1), "agents = 1 must be at least 2"),
     "weight too large": (lambda: network.paper(0.5), r"agent 2: 1 \+ R_ii = 0.0 must be positive"),
-    "mixing": (lambda: network.random_strongly_connected(3, np.random.default_rng(0), mixing=1.0), "mixing = 1.0 must lie in"),
-    "density": (lambda: network.random_strongly_connected(3, np.random.default_rng(0), density=-1), "density = -1 must lie in"),
+    "mixing": (
+        lambda: network.random_strongly_connected(3, np.random.default_rng(0), mixing=1.0),
+        "mixing = 1.0 must lie in",
+    ),
+    "density": (
+        lambda: network.random_strongly_connected(3, np.random.default_rng(0), density=-1),
+        "density = -1 must lie in",
+    ),
 }
 
 
@@ -161,7 +200,9 @@ def test_a_violation_names_the_agent_and_the_rule(name):
 
 
 def test_why_u_must_be_positive():
-    """On the graph refused above, 1 / (m z) of agent 2 grows geometrically: that is what the check prevents."""
+    """On the graph refused above, 1 / (m z) of agent 2 grows geometrically: that is what the check
+    prevents.
+    """
     R = np.array([[-0.3, 0.3, 0, 0], [0.3, -0.3, 0, 0], [0, 0.3, -0.6, 0.3], [0, 0, 0.3, -0.3]])
     z = [np.linalg.matrix_power(np.eye(4) + R, t)[2, 2] for t in (50, 100)]
     assert z[1] < 0.1 * z[0] < 0.01

@@ -20,7 +20,15 @@ def random_case(seed: int, largest: int = 4) -> tuple[np.random.Generator, Netwo
     """A random network and random schedules inside the paper's range."""
     rng = generator(seed, Purpose.SYNTHETIC)
     agents = int(rng.integers(2, largest + 1))
-    graph = network.random_strongly_connected(agents, rng, density=rng.random(), mixing=rng.uniform(0.05, 0.95))
+    graph = network.random_strongly_connected(
+        agents, rng, density=rng.random(), mixing=rng.uniform(0.05, 0.95)
+    )
     nu = rng.uniform(0.55, 0.99)
     d_0 = np.exp(rng.uniform(-1, 4, agents))
-    return rng, graph, Schedules(float(np.exp(rng.uniform(-2, 1))), nu, d_0, rng.uniform(0.501, nu - 0.01, agents))
+    return (
+        rng,
+        graph,
+        Schedules(
+            float(np.exp(rng.uniform(-2, 1))), nu, d_0, rng.uniform(0.501, nu - 0.01, agents)
+        ),
+    )

@@ -1,4 +1,6 @@
-"""The exact delta(epsilon) of a product of two-point laws: against enumeration, and between its own bounds."""
+"""The exact delta(epsilon) of a product of two-point laws: against enumeration, and between its own
+bounds.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,10 @@ def random_inputs(case: int, coordinates: int):
     rng = generator(7, Purpose.SYNTHETIC, case)
     step = rng.uniform(0.1, 3.0, coordinates)
     y = rng.normal(size=coordinates) * step
-    other = y + rng.choice([0.0, 1e-6, 0.01, 0.2, 0.8], coordinates) * rng.normal(size=coordinates) * step
+    other = (
+        y
+        + rng.choice([0.0, 1e-6, 0.01, 0.2, 0.8], coordinates) * rng.normal(size=coordinates) * step
+    )
     on_grid = rng.random(coordinates) < 0.2
     return np.where(on_grid, np.round(y / step) * step, y), other, step
 
@@ -44,7 +49,9 @@ class TestAgainstEnumeration:
 
     @pytest.mark.parametrize("case", range(40))
     def test_the_fourier_bounds_hold_and_are_close(self, case):
-        """The series is forced on few coordinates, where the losses are lumpy and enumeration knows the truth."""
+        """The series is forced on few coordinates, where the losses are lumpy and enumeration knows
+        the truth.
+        """
         rng = generator(8, Purpose.SYNTHETIC, case)
         n, scale = int(rng.integers(2, 13)), 10.0 ** rng.uniform(-7, -0.3)
         a = rng.uniform(0.01, 0.99, n)
@@ -52,7 +59,9 @@ class TestAgainstEnumeration:
         log_p, log_q = -rng.random(2) * scale
         probability, loss = exact.enumerated(a, b)
         for cut in (log_q - log_p, log_q - log_p + scale, log_q - log_p - scale / 2):
-            truth = -math.expm1(log_p) + math.exp(log_p) * math.fsum(probability * -np.expm1(np.minimum(cut - loss, 0)))
+            truth = -math.expm1(log_p) + math.exp(log_p) * math.fsum(
+                probability * -np.expm1(np.minimum(cut - loss, 0))
+            )
             lower, upper = fourier.bounds(a, b, log_p, cut, 1 / 64)
             assert lower <= truth + 1e-15 * max(1, scale) and truth <= upper + 1e-15
             assert upper - lower <= 0.02 * np.abs(loss).max()
@@ -80,11 +89,17 @@ class TestAgainstEnumeration:
             np.flatnonzero(binom.pmf(k.ravel(), m, x) + binom.pmf(k.ravel(), m, y) > 1e-17)
             for k, m, x, y in zip(n, times, a, b, strict=True)
         ]
-        first = np.multiply.outer(binom.pmf(keep[0], times[0], a[0]), binom.pmf(keep[1], times[1], a[1]))
-        second = np.multiply.outer(binom.pmf(keep[0], times[0], b[0]), binom.pmf(keep[1], times[1], b[1]))
+        first = np.multiply.outer(
+            binom.pmf(keep[0], times[0], a[0]), binom.pmf(keep[1], times[1], a[1])
+        )
+        second = np.multiply.outer(
+            binom.pmf(keep[0], times[0], b[0]), binom.pmf(keep[1], times[1], b[1])
+        )
         truth = (1 - p) + float(np.maximum(p * first - q * second, 0).sum())
         lower, upper = exact.delta(laws)
-        assert lower <= truth + 1e-9 and truth <= upper + 1e-9  # 1e-9: what scipy's binomials and the cut at 1e-17 may lose
+        assert (
+            lower <= truth + 1e-9 and truth <= upper + 1e-9
+        )  # 1e-9: what scipy's binomials and the cut at 1e-17 may lose
         assert upper - lower < 1e-4
 
 
@@ -93,11 +108,15 @@ class TestOneCoordinate:
         for case in range(300):
             y, other, step = random_inputs(case, 1)
             lower, upper = exact.delta(exact.pair(y, other, step))
-            assert lower == upper == pytest.approx(quantizer.total_variation(y, other, step)[0], abs=1e-15)
+            assert (
+                lower
+                == upper
+                == pytest.approx(quantizer.total_variation(y, other, step)[0], abs=1e-15)
+            )
 
 
 class TestOrder:
-    """|y - y'| / d summed >= sum of total variations >= 1 - product >= exact, in 10 x 1000 cases."""
+    """|y - y'| / d summed >= sum of variations >= 1 - product >= exact, in 10 x 1000 cases."""
 
     numbers = st.floats(-4, 4) | st.integers(-3, 3).map(float)
 
@@ -112,14 +131,21 @@ class TestOrder:
         variation = quantizer.total_variation(y, other, step)
         paper = (np.abs(y - other) / step).sum(axis=1)
         product = 1.0 - np.prod(1.0 - variation, axis=1)
-        _, whole = zip(*(exact.delta(laws) for laws in exact.pairs(10, y, other, step)), strict=True)
+        _, whole = zip(
+            *(exact.delta(laws) for laws in exact.pairs(10, y, other, step)), strict=True
+        )
         rounding = 1e-12
         assert (variation.sum(axis=1) <= paper + rounding).all()
         assert (product <= variation.sum(axis=1) + rounding).all()
         assert (np.array(whole) <= product + rounding).all()
-        assert (np.array(whole) >= variation.max(axis=1) - rounding).all()  # one coordinate alone is a test too
+        assert (
+            np.array(whole) >= variation.max(axis=1) - rounding
+        ).all()  # one coordinate alone is a test too
 
-    @given(y=arrays(float, 40, elements=st.floats(-4, 4)), move=arrays(float, 40, elements=st.floats(-0.05, 0.05)))
+    @given(
+        y=arrays(float, 40, elements=st.floats(-4, 4)),
+        move=arrays(float, 40, elements=st.floats(-0.05, 0.05)),
+    )
     @settings(max_examples=20, deadline=None, derandomize=True)
     def test_many_coordinates_more_coordinates_and_larger_epsilon(self, y, move):
         laws, part = exact.pair(y, y + move, 1.0), exact.pair(y[:30], y[:30] + move[:30], 1.0)
@@ -144,14 +170,19 @@ class TestEdges:
         assert exact.delta(exact.pair(self.many, self.many + distance, 1.0), 50.0) == (1.0, 1.0)
 
     def test_infinite_ratios_in_both_directions(self):
-        """One coordinate can only come from P, another only from P', together with many interior ones."""
+        """One coordinate can only come from P, another only from P', together with many interior
+        ones.
+        """
         y = np.concatenate([[0.4, 1.3], self.many])
         other = np.concatenate([[1.3, 0.4], self.many + 0.01])
         laws = exact.pair(y, other, 1.0)
         assert laws.log_p == pytest.approx(math.log(0.4 * 0.7)) == laws.log_q and len(laws.a) == 40
         lower, upper = exact.delta(laws)
         inner_lower, inner_upper = exact.delta(laws._replace(log_p=0.0, log_q=0.0))
-        assert lower <= 1 - 0.28 * (1 - inner_upper) + 1e-9 and 1 - 0.28 * (1 - inner_lower) <= upper + 1e-9
+        assert (
+            lower <= 1 - 0.28 * (1 - inner_upper) + 1e-9
+            and 1 - 0.28 * (1 - inner_lower) <= upper + 1e-9
+        )
 
     @pytest.mark.parametrize("epsilon", [30.0, 700.0, 1e300, math.inf])
     @pytest.mark.parametrize("count", [5, 40])
@@ -164,7 +195,10 @@ class TestEdges:
     def test_probabilities_near_zero_and_one(self):
         rng = generator(9, Purpose.SYNTHETIC)
         tiny = 10.0 ** rng.uniform(-300, -3, 60)
-        a, b = np.concatenate([tiny, 1 - 1e-12 * np.arange(1, 31)]), np.concatenate([tiny * 1.5, 1 - 2e-12 * np.arange(1, 31)])
+        a, b = (
+            np.concatenate([tiny, 1 - 1e-12 * np.arange(1, 31)]),
+            np.concatenate([tiny * 1.5, 1 - 2e-12 * np.arange(1, 31)]),
+        )
         for epsilon in (0.0, 0.5, 5.0, 100.0):
             lower, upper = exact.delta(exact.Pair(0.0, 0.0, a, b), epsilon)
             assert 0 <= lower <= upper <= np.abs(a - b).sum() * (1 + 1e-9)
@@ -200,7 +234,11 @@ class TestThePartsOfTheProof:
         with np.errstate(over="ignore", invalid="ignore"):
             m = half(1) + half(-1)
         m = np.where(np.isfinite(m), m, k * math.exp(sigma**2 / 8))
-        bump = sigma * (1 / math.sqrt(2 * math.pi) + sigma / 2 * math.exp(sigma**2 / 8)) * np.exp(-(x**2) / (2 * sigma**2))
+        bump = (
+            sigma
+            * (1 / math.sqrt(2 * math.pi) + sigma / 2 * math.exp(sigma**2 / 8))
+            * np.exp(-(x**2) / (2 * sigma**2))
+        )
         assert (math.exp(-(sigma**2) / 8) * m <= k * (1 + 1e-12)).all()
         assert (k <= (m + bump) * (1 + 1e-12)).all()
 
@@ -232,7 +270,9 @@ class TestThePartsOfTheProof:
         count = np.arange(41)
         from scipy.stats import binom
 
-        assert binom.pmf(count, 40, 0.4)[count * up[0] + (40 - count) * down[0] > reach].sum() <= math.exp(-fourier.TAIL)
+        assert binom.pmf(count, 40, 0.4)[
+            count * up[0] + (40 - count) * down[0] > reach
+        ].sum() <= math.exp(-fourier.TAIL)
 
 
 class TestBracket:
@@ -243,5 +283,7 @@ class TestBracket:
         for piece in np.split(np.arange(60), 4):
             bracket.add(y[None, piece], np.stack([other[piece], y[piece]]), step[piece])
         found = bracket.delta(0.1)
-        assert (found.lower[0], found.upper[0]) == pytest.approx(exact.delta(exact.pair(y, other, step), 0.1), abs=1e-12)
+        assert (found.lower[0], found.upper[0]) == pytest.approx(
+            exact.delta(exact.pair(y, other, step), 0.1), abs=1e-12
+        )
         assert found.upper[1] == 0 and found.confidence == 1.0

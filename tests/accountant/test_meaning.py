@@ -42,7 +42,10 @@ def test_no_test_beats_the_bounds_and_the_best_accuracy_is_attained(seed):
         assert right.max() <= accuracy(delta, prior) + 1e-12
         raised = tests[(tests[:, 0] + 1 - tests[:, 1]) > 0]
         alarm = prior * (1 - raised[:, 1])
-        assert (alarm / (alarm + (1 - prior) * raised[:, 0]) <= posterior(prior, delta, raised[:, 0].clip(0, 1)) + 1e-9).all()
+        assert (
+            alarm / (alarm + (1 - prior) * raised[:, 0])
+            <= posterior(prior, delta, raised[:, 0].clip(0, 1)) + 1e-9
+        ).all()
 
 
 @pytest.mark.parametrize("delta", [0.0, 0.2, 0.9, 1.0])
@@ -52,14 +55,20 @@ def test_the_mechanism_that_leaks_with_probability_delta_attains_everything(delt
         assert trade_off(alpha, delta) == pytest.approx(beta)
         assert any(np.allclose(pair, (alpha, beta)) for pair in every_test(P, P_other))
     for prior in (0.2, 0.5, 0.7):
-        assert np.maximum(prior * P_other, (1 - prior) * P).sum() == pytest.approx(accuracy(delta, prior))
+        assert np.maximum(prior * P_other, (1 - prior) * P).sum() == pytest.approx(
+            accuracy(delta, prior)
+        )
 
 
 def test_two_directions_with_epsilon_meet_at_zero():
     alpha = np.linspace(0, 1, 11)
     assert np.allclose(trade_off(alpha, 0.3), np.maximum(0, 0.7 - alpha))
-    assert trade_off(0.25, 0.0, math.log(3)) == pytest.approx(0.25)  # randomised response with probabilities 3/4 and 1/4
-    assert trade_off(0.0, 0.1, math.inf) == pytest.approx(0.9) and trade_off(0.2, 0.1, math.inf) == 0.0
+    assert trade_off(0.25, 0.0, math.log(3)) == pytest.approx(
+        0.25
+    )  # randomised response with probabilities 3/4 and 1/4
+    assert (
+        trade_off(0.0, 0.1, math.inf) == pytest.approx(0.9) and trade_off(0.2, 0.1, math.inf) == 0.0
+    )
 
 
 @settings(max_examples=200, deadline=None)

@@ -15,7 +15,9 @@ from ldp_core.randomness import Purpose, generator
 from tests.reference import enumeration
 
 REPEATS, ALPHA = 1000, 0.05
-MOST_FAILURES = binom.ppf(1 - 1e-6, REPEATS, ALPHA)  # false alarm at most 1e-6 per check, if coverage were only 1 - ALPHA
+MOST_FAILURES = binom.ppf(
+    1 - 1e-6, REPEATS, ALPHA
+)  # false alarm at most 1e-6 per check, if coverage were only 1 - ALPHA
 
 CASES = {
     "interior": ([0.2, 0.7, 1.4], [0.25, 0.6, 1.5]),
@@ -37,8 +39,15 @@ def test_coverage_over_a_thousand_repeats(name):
         failures = np.sum((found.lower > truth + 1e-12) | (found.upper < truth - 1e-12))
         assert failures <= MOST_FAILURES
         assert (found.lower <= found.estimate).all() and (found.estimate <= found.upper).all()
-        if epsilon == 0:  # the mean of 1000 estimates: 6 standard errors, and 0.002 for those cut to the certain bounds
-            assert abs(found.estimate.mean() - truth) <= 6 * found.estimate.std() / math.sqrt(REPEATS) + 0.002
+        if (
+            epsilon == 0
+            # the mean of 1000 estimates: 6 standard errors, and 0.002 for those cut to the certain
+            # bounds
+        ):
+            assert (
+                abs(found.estimate.mean() - truth)
+                <= 6 * found.estimate.std() / math.sqrt(REPEATS) + 0.002
+            )
 
 
 def test_the_interval_alone_covers_skewed_values():
@@ -47,7 +56,9 @@ def test_the_interval_alone_covers_skewed_values():
     for rate in (0.003, 0.05, 0.5):
         failures = 0
         for _ in range(REPEATS):
-            lower, _, upper = empirical_bernstein((rng.random(300) < rate).astype(float), 1.0, ALPHA)
+            lower, _, upper = empirical_bernstein(
+                (rng.random(300) < rate).astype(float), 1.0, ALPHA
+            )
             failures += not lower <= rate <= upper
         assert failures <= MOST_FAILURES
 
@@ -63,7 +74,9 @@ def test_the_sampler_follows_both_product_laws():
     losses = losses[0]
     probability, loss = exact.enumerated(a, b)
     order = np.argsort(loss)
-    assert np.diff(loss[order]).min() > 1e-9  # every outcome has a loss of its own: it can be recognised
+    assert (
+        np.diff(loss[order]).min() > 1e-9
+    )  # every outcome has a loss of its own: it can be recognised
     for part, law in ((losses[:first], probability), (losses[first:], probability * np.exp(-loss))):
         middle = (loss[order][1:] + loss[order][:-1]) / 2
         counts = np.bincount(np.searchsorted(middle, part), minlength=256)
@@ -75,7 +88,9 @@ def test_the_sampler_follows_both_product_laws():
 
 
 def test_estimates_agree_with_the_bracket_at_every_stage():
-    """Fed in uneven pieces, asked in between; five intervals at confidence 1 - 1e-7, so a false alarm below 1e-6."""
+    """Fed in uneven pieces, asked in between; five intervals at confidence 1 - 1e-7, so a false
+    alarm below 1e-6.
+    """
     rng = generator(14, Purpose.SYNTHETIC)
     y = rng.normal(size=(1, 3000)) * 2
     other = y + rng.normal(size=(1, 3000)) * 0.004

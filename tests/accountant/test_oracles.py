@@ -1,4 +1,6 @@
-"""Independent oracles for composed cases: a convolution of our own, and Google's dp_accounting where it is installed."""
+"""Independent oracles for composed cases: a convolution of our own, and Google's dp_accounting
+where it is installed.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from tests.reference import enumeration
 
 
 def composed(case: int, coordinates: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return different pairs of coins, with total variation of the whole somewhere in the middle."""
+    """Return different pairs of coins; the total variation of the whole is in the middle."""
     rng = generator(31, Purpose.SYNTHETIC, case)
     a = rng.uniform(0.1, 0.9, coordinates)
     return a, np.clip(a + rng.normal(size=coordinates) * 0.3 / math.sqrt(coordinates), 0.05, 0.95)
@@ -47,10 +49,11 @@ class TestConvolution:
 
 
 class TestDpAccounting:
-    """Privacy-loss distributions of dp_accounting: pessimistic, so never below the truth, and above it by its discretisation.
+    """Privacy-loss distributions of dp_accounting: pessimistic, so never below the truth, and above
+    it by its discretisation.
 
-    Each of n mechanisms rounds its loss up by at most one interval, so the composed loss by at most n intervals, and
-    delta(0), whose slope in the loss is at most 1, by at most n intervals too.
+    Each of n mechanisms rounds its loss up by at most one interval, so the composed loss by at most
+    n intervals, and delta(0), whose slope in the loss is at most 1, by at most n intervals too.
     """
 
     @pytest.fixture
@@ -62,7 +65,9 @@ class TestDpAccounting:
     def composition(self, privacy_loss, a, b, interval, symmetric):
         whole = None
         for up, other in zip(a, b, strict=True):
-            laws = [{0: math.log1p(-x), 1: math.log(x)} for x in (other, up)]  # lower first: the denominator of the ratio
+            laws = [
+                {0: math.log1p(-x), 1: math.log(x)} for x in (other, up)
+            ]  # lower first: the denominator of the ratio
             one = privacy_loss.from_two_probability_mass_functions(
                 *laws, value_discretization_interval=interval, symmetric=symmetric
             )
@@ -72,7 +77,9 @@ class TestDpAccounting:
     @pytest.mark.parametrize("interval", [1e-3, 1e-4])
     def test_total_variation(self, privacy_loss, interval):
         a, b = composed(7, 40)
-        theirs = self.composition(privacy_loss, a, b, interval, symmetric=True).get_delta_for_epsilon(0.0)
+        theirs = self.composition(
+            privacy_loss, a, b, interval, symmetric=True
+        ).get_delta_for_epsilon(0.0)
         lower, upper = exact.delta(exact.Pair(0.0, 0.0, a, b))
         assert lower <= theirs + 1e-9 and theirs <= upper + 40 * interval
 
@@ -81,7 +88,9 @@ class TestDpAccounting:
         a, b = composed(8, 40)
         interval = 1e-4
         theirs = max(
-            self.composition(privacy_loss, *pair, interval, symmetric=False).get_delta_for_epsilon(epsilon)
+            self.composition(privacy_loss, *pair, interval, symmetric=False).get_delta_for_epsilon(
+                epsilon
+            )
             for pair in ((a, b), (b, a))
         )
         lower, upper = exact.delta(exact.Pair(0.0, 0.0, a, b), epsilon)

@@ -22,7 +22,9 @@ PAPER = network.paper(0.2)
 DEGREES = [1, 2, 3, 4]
 
 
-def terms(degree: int = 3, lam_0: float = 30.0, d_0: float = 1.5, clip: float = 0.1, **options) -> Terms:
+def terms(
+    degree: int = 3, lam_0: float = 30.0, d_0: float = 1.5, clip: float = 0.1, **options
+) -> Terms:
     nu, varsigma = options.pop("nu", 0.9), options.pop("varsigma", 0.51)
     explore = varsigma >= nu
     schedules = Schedules(lam_0, nu, (d_0,) * 5, (varsigma,) * 5, explore)
@@ -66,7 +68,10 @@ def test_drift_bounds_every_sequence_of_clipped_gradients(seed, cone):
     k = int(rng.integers(0, T)) if rng.random() < 0.5 else 0
     features = rng.normal(size=2)
     for t in range(T):
-        v, other = (_gradient(rng, x, sign, dim, 0.3, cone) for x, sign in zip(features, (1, -1), strict=True))
+        v, other = (
+            _gradient(rng, x, sign, dim, 0.3, cone)
+            for x, sign in zip(features, (1, -1), strict=True)
+        )
         dg = (v - other) / (2 * (bound.warm_up + t + 1)) * (t >= k)
         following = (1 - c) * psi + schedules.lam(t) * dg
         theta = (1 - r) * theta - (following - psi) / (4 * z[t, i])
@@ -84,7 +89,12 @@ def _gradient(rng, feature, sign, dim, clip, cone):
         vector = sign * (p - np.eye(dim + 1)[0]) * abs(feature)
     else:
         vector = rng.normal(size=dim + 1)
-    return vector * clip / max(clip, float(np.sqrt(np.sum(vector**2)))) * (1 if cone else rng.choice([0, 1]))
+    return (
+        vector
+        * clip
+        / max(clip, float(np.sqrt(np.sum(vector**2))))
+        * (1 if cone else rng.choice([0, 1]))
+    )
 
 
 @settings(max_examples=300, deadline=None)
@@ -95,7 +105,10 @@ def test_clipped_softmax_gradients_make_an_angle_of_at_most_sixty_degrees(seed):
     """
     rng = generator(seed, Purpose.SYNTHETIC)
     classes, x = int(rng.integers(2, 6)), rng.normal(size=4)
-    vectors = [np.outer(rng.dirichlet(np.full(classes, 0.3)) - np.eye(classes)[0], x).ravel() for _ in (0, 1)]
+    vectors = [
+        np.outer(rng.dirichlet(np.full(classes, 0.3)) - np.eye(classes)[0], x).ravel()
+        for _ in (0, 1)
+    ]
     v, w = (u * min(1.0, 0.5 / max(1e-12, float(np.sqrt(u @ u)))) for u in vectors)
     assert v @ w >= 0.5 * math.sqrt(v @ v) * math.sqrt(w @ w) - 1e-12
     plus, minus = rng.uniform(0, 1, 2)
@@ -147,7 +160,9 @@ def test_the_profile_starts_at_delta_falls_and_is_reached():
         x, y = 0.3, 0.45
         affinity = math.sqrt(x * y) + math.sqrt((1 - x) * (1 - y))
         exact = max(0.0, y - gamma * x) + max(0.0, (1 - y) - gamma * (1 - x))
-        bound = dataclasses.replace(found, exponent=np.array([-math.log(affinity)])).profile(math.log(gamma))
+        bound = dataclasses.replace(found, exponent=np.array([-math.log(affinity)])).profile(
+            math.log(gamma)
+        )
         assert exact <= bound[0] <= 1
 
 
@@ -166,7 +181,9 @@ def test_within_thirty_percent_of_googles_accountant():
     laws = [quantizer.probability(np.arange(-2, 4), x, 1.0, None, 3) for x in (y, y + eps)]
     kept = (laws[0] > 0) & (laws[1] > 0)
     upper, lower = ({k: float(p) for k, p in enumerate(np.log(law[kept]))} for law in laws)
-    composed = pld.from_two_probability_mass_functions(lower, upper, value_discretization_interval=1e-4)
+    composed = pld.from_two_probability_mass_functions(
+        lower, upper, value_discretization_interval=1e-4
+    )
     theirs = composed.self_compose(messages).get_delta_for_epsilon(0.0)
     ours = float(hellinger(messages * cost(np.array([eps]), terms()))[0])
     assert ours <= 1.3 * theirs
@@ -226,7 +243,9 @@ def test_rounding_is_within_its_charge(seed):
     for t in range(T):
         theta = state.theta.copy()
         theta[:, 1:] = rng.choice([-1, 1], (1, 4, dim)) * box * rng.uniform(0.5, 2, (1, 4, dim))
-        messages = algorithm.send(dataclasses.replace(state, theta=theta, psi=state.psi), coins([0], t, dim))
+        messages = algorithm.send(
+            dataclasses.replace(state, theta=theta, psi=state.psi), coins([0], t, dim)
+        )
         sent.append(messages.values())
         state = algorithm.move(dataclasses.replace(state, theta=theta), shares[t], messages)
     exact_theta, exact_psi = _exact_states(algorithm, oracle, start, sent, T)
@@ -246,7 +265,8 @@ def test_caught_a_box_that_is_removed():
     setting = terms(lam_0=1.0, clip=1.0, d_0=1.0, dim=dim, warm_up=1000, box=box)
     certified = certify(setting, 2)
     without, within = (
-        _after_a_push(Algorithm1(PAPER, setting.schedules, degree=3, at_sent=True, box=limit), dim) for limit in (None, box)
+        _after_a_push(Algorithm1(PAPER, setting.schedules, degree=3, at_sent=True, box=limit), dim)
+        for limit in (None, box)
     )
     assert within <= certified.program[0] < 0.01
     assert without > 0.5
@@ -263,7 +283,10 @@ def _after_a_push(algorithm: Algorithm1, dim: int) -> float:
     messages = optimizer.Messages(0, nothing, nothing + 2.0**52, np.ones(5))
     pushed = float(algorithm.move(state, nothing, messages).psi[0, 0, 0])
     common, own = np.spacing(pushed) / 2, 1.0 / 1001 / math.sqrt(dim)
-    y, other = (float(algorithm.move(state, nothing + common + sign * own, messages).psi[0, 0, 0]) for sign in (1, -1))
+    y, other = (
+        float(algorithm.move(state, nothing + common + sign * own, messages).psi[0, 0, 0])
+        for sign in (1, -1)
+    )
     assert (common + own) * math.sqrt(dim) <= 1  # the clip
     step = algorithm.schedules.step(1)[0]
     affinity = float(quantizer.affinity(y, other, step, None, algorithm.degree))

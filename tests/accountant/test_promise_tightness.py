@@ -12,7 +12,15 @@ import pytest
 
 from ldp_core import audit, clipping, network, quantizer
 from ldp_core.accountant.certificate import with_d_0
-from ldp_core.accountant.promise import Terms, attained, calibrate, certificate, drift, shifts, steered
+from ldp_core.accountant.promise import (
+    Terms,
+    attained,
+    calibrate,
+    certificate,
+    drift,
+    shifts,
+    steered,
+)
 from ldp_core.accountant.promise_plan import plan
 from ldp_core.optimizer import Algorithm1, Schedules
 
@@ -86,7 +94,9 @@ def test_seventy_percent_are_reached(agent):
     promised = float(certificate(found, d_0).delta[agent])
     terms = dataclasses.replace(TERMS, schedules=with_d_0(SCHEDULES, d_0))
     trials = audit.trials_needed(0.74 * promised, 0.7 * promised, 1 - 1e-6)
-    proven = audit.informed(*steered(terms, agent, 100), trials, seed=2, confidence=1 - 1e-6, degree=3)
+    proven = audit.informed(
+        *steered(terms, agent, 100), trials, seed=2, confidence=1 - 1e-6, degree=3
+    )
     assert 0.7 * promised < proven.lower < promised
 
 
@@ -112,7 +122,9 @@ def test_what_is_attained_is_within_the_drift():
     theta, psi, _ = drift(TERMS, 300)
     for agent in range(5):
         reached = attained(TERMS, agent, 300)
-        assert (np.abs(reached[0]) <= theta[:300, agent]).all() and (reached[1] <= psi[:300, agent]).all()
+        assert (np.abs(reached[0]) <= theta[:300, agent]).all() and (
+            reached[1] <= psi[:300, agent]
+        ).all()
         assert reached[1][-1] == pytest.approx(psi[299, agent], rel=1e-6)
 
 

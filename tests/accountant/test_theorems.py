@@ -1,4 +1,6 @@
-"""Theorem 2 against its literal transcription, and the places where the printed proof does not hold as written."""
+"""Theorem 2 against its literal transcription, and the places where the printed proof does not hold
+as written.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +28,20 @@ def arguments(graph, i, lemma_4=None):
 def random_case(seed):
     rng = generator(seed, Purpose.SYNTHETIC)
     agents = int(rng.integers(2, 5))
-    graph = network.random_strongly_connected(agents, rng, density=rng.random(), mixing=rng.uniform(0.2, 0.95))
+    graph = network.random_strongly_connected(
+        agents, rng, density=rng.random(), mixing=rng.uniform(0.2, 0.95)
+    )
     nu = rng.uniform(0.55, 0.99)
-    return rng, graph, Schedules(rng.uniform(0.1, 1), nu, rng.uniform(0.5, 5, agents), rng.uniform(0.501, nu - 0.01, agents))
+    return (
+        rng,
+        graph,
+        Schedules(
+            rng.uniform(0.1, 1),
+            nu,
+            rng.uniform(0.5, 5, agents),
+            rng.uniform(0.501, nu - 0.01, agents),
+        ),
+    )
 
 
 # ------------------------------------------------------------------ Theorem 2.1
@@ -44,9 +57,9 @@ def test_theorem_2_1_equals_the_printed_sums(seed):
         for t in range(T):
             psi = reference.varrho_psi(t, graph.C[i, i], **common)
             theta = reference.varrho_theta(t, **arguments(graph, i), **common)
-            assert ours.rho_psi[t, i] == pytest.approx(psi, rel=1e-12) and ours.rho_theta[t, i] == pytest.approx(
-                theta, rel=1e-12
-            )
+            assert ours.rho_psi[t, i] == pytest.approx(psi, rel=1e-12) and ours.rho_theta[
+                t, i
+            ] == pytest.approx(theta, rel=1e-12)
         d_0 = reference.smallest_d_0(T, schedules.varsigma[i], **arguments(graph, i), **common)
         assert ours.smallest_d_0[i] == pytest.approx(d_0, rel=1e-12)
         assert ours.delta[i] == pytest.approx(d_0 / schedules.d_0[i], rel=1e-12)
@@ -60,7 +73,8 @@ def test_theorem_2_1_is_proportional_to_d_l_and_inverse_to_d_0():
 
 def test_theorem_2_1_takes_any_constants_of_lemma_4():
     assert (
-        theorem_2_1(PAPER, SCHEDULES, 1.0, 50, (20.0, 0.9)).delta > theorem_2_1(PAPER, SCHEDULES, 1.0, 50, (2.0, 0.9)).delta
+        theorem_2_1(PAPER, SCHEDULES, 1.0, 50, (20.0, 0.9)).delta
+        > theorem_2_1(PAPER, SCHEDULES, 1.0, 50, (2.0, 0.9)).delta
     ).all()
     for wrong in ((0.0, 0.5), (1.0, 1.0), (math.nan, 0.5)):
         with pytest.raises(ValueError, match="Lemma 4"):
@@ -69,7 +83,9 @@ def test_theorem_2_1_takes_any_constants_of_lemma_4():
 
 def test_no_messages_or_no_gradients_no_loss():
     for T in (0, 1):
-        assert (theorem_2_1(PAPER, SCHEDULES, 9.0, T).delta == 0).all()  # nothing has changed before the first message
+        assert (
+            theorem_2_1(PAPER, SCHEDULES, 9.0, T).delta == 0
+        ).all()  # nothing has changed before the first message
     assert (theorem_2_1(PAPER, SCHEDULES, 0.0, 100).delta == 0).all()
     assert (theorem_2_2(PAPER, SCHEDULES, 0.0, 1.0).delta == 0).all()
     with pytest.raises(ValueError, match="iterations = -1"):
@@ -80,7 +96,9 @@ def test_no_messages_or_no_gradients_no_loss():
 
 def test_the_smallest_d_0_as_printed_only_promises_delta_one():
     for result in (theorem_2_1(PAPER, SCHEDULES, 2.0, 50), theorem_2_2(PAPER, SCHEDULES, 2.0, 0.1)):
-        assert np.allclose(result.delta * np.array(SCHEDULES.d_0) / result.smallest_d_0, 1.0, rtol=1e-9)
+        assert np.allclose(
+            result.delta * np.array(SCHEDULES.d_0) / result.smallest_d_0, 1.0, rtol=1e-9
+        )
 
 
 # ------------------------------------------------------------------ Theorem 2.2
@@ -96,15 +114,24 @@ def test_theorem_2_2_equals_the_printed_constants(seed):
     C_2 = []
     for i in range(graph.agents):
         chosen = (ours.C_1[i], ours.C_0[i], int(ours.T_0[i]))
-        assert reference.is_admissible(*chosen, **arguments(graph, i), L1=L1, **common, until=chosen[2] + 300)
+        assert reference.is_admissible(
+            *chosen, **arguments(graph, i), L1=L1, **common, until=chosen[2] + 300
+        )
         C_2.append(reference.C_2_of_agent(*chosen, **arguments(graph, i), d_l=d_l, **common))
     assert np.allclose(ours.log10_C_2, math.log10(max(C_2)), rtol=1e-9)
     own = theorem_2_2(graph, schedules, d_l, L1, iterations=T, maximum_over_agents=False)
-    assert np.allclose(own.log10_C_2, np.log10(C_2), rtol=1e-9) and (own.delta <= ours.delta * (1 + 1e-12)).all()
+    assert (
+        np.allclose(own.log10_C_2, np.log10(C_2), rtol=1e-9)
+        and (own.delta <= ours.delta * (1 + 1e-12)).all()
+    )
     for i in range(graph.agents):
         C_3 = reference.C_3(max(C_2), ours.C_0[i], graph.u[i], d_l, schedules.lam_0)
-        d_0 = reference.theorem_2_2_d_0(T, C_3, C_z, ours.C_0[i], schedules.nu, schedules.varsigma[i])
-        assert 10 ** ours.log10_C_3[i] == pytest.approx(C_3, rel=1e-9) and ours.smallest_d_0[i] == pytest.approx(d_0, rel=1e-9)
+        d_0 = reference.theorem_2_2_d_0(
+            T, C_3, C_z, ours.C_0[i], schedules.nu, schedules.varsigma[i]
+        )
+        assert 10 ** ours.log10_C_3[i] == pytest.approx(C_3, rel=1e-9) and ours.smallest_d_0[
+            i
+        ] == pytest.approx(d_0, rel=1e-9)
 
 
 def test_the_smallest_T_0_is_the_smallest():
@@ -114,7 +141,12 @@ def test_the_smallest_T_0_is_the_smallest():
             C_1 = 0.3 * agent.largest_C_1()
             C_0 = agent.smallest_C_0(C_1)
             T_0 = agent.smallest_T_0(C_0, L1)
-            checks = {"L1": L1, "lam_0": schedules.lam_0, "nu": schedules.nu, "until": T_0 + 500} | arguments(graph, i)
+            checks = {
+                "L1": L1,
+                "lam_0": schedules.lam_0,
+                "nu": schedules.nu,
+                "until": T_0 + 500,
+            } | arguments(graph, i)
             assert reference.is_admissible(C_1, C_0, T_0, **checks)
             assert T_0 == 1 or not reference.is_admissible(C_1, C_0, T_0 - 1, **checks)
 
@@ -125,9 +157,19 @@ def test_the_search_beats_every_admissible_choice_of_a_random_sample():
     agents = _agents(PAPER, SCHEDULES, None)
     for _ in range(20):
         C_1 = np.array([a.largest_C_1() * math.exp(-rng.uniform(0.01, 6)) for a in agents])
-        C_0 = np.array([a.smallest_C_0(x) * math.exp(rng.exponential(0.5)) for a, x in zip(agents, C_1, strict=True)])
-        T_0 = [math.ceil(a.smallest_T_0(x, 0.25) * math.exp(rng.exponential(0.3))) for a, x in zip(agents, C_0, strict=True)]
-        some = theorem_2_2(PAPER, SCHEDULES, 1.0, 0.25, C_1=C_1, C_0=C_0, T_0=T_0, maximum_over_agents=False)
+        C_0 = np.array(
+            [
+                a.smallest_C_0(x) * math.exp(rng.exponential(0.5))
+                for a, x in zip(agents, C_1, strict=True)
+            ]
+        )
+        T_0 = [
+            math.ceil(a.smallest_T_0(x, 0.25) * math.exp(rng.exponential(0.3)))
+            for a, x in zip(agents, C_0, strict=True)
+        ]
+        some = theorem_2_2(
+            PAPER, SCHEDULES, 1.0, 0.25, C_1=C_1, C_0=C_0, T_0=T_0, maximum_over_agents=False
+        )
         assert (some.C_1 == C_1).all() and (some.C_0 == C_0).all() and (some.T_0 == T_0).all()
         assert (best.log10_delta <= some.log10_delta + 1e-3).all()
 
@@ -145,7 +187,11 @@ def test_given_constants_are_checked():
 
 def test_what_does_not_fit_a_float_is_infinite_and_its_logarithm_is_not():
     far = theorem_2_2(PAPER, SCHEDULES, 1.0, 5.0, C_1=0.05)
-    assert np.isinf(far.delta).all() and np.isfinite(far.log10_delta).all() and (far.log10_delta > 308).all()
+    assert (
+        np.isinf(far.delta).all()
+        and np.isfinite(far.log10_delta).all()
+        and (far.log10_delta > 308).all()
+    )
     hopeless = theorem_2_2(PAPER, SCHEDULES, 1.0, 1e15)  # no T_0 below 2**53
     assert np.isinf(hopeless.log10_delta).all() and np.isinf(hopeless.delta).all()
 
@@ -160,8 +206,15 @@ def test_a_long_memory_is_cut_without_a_trace():
 
 
 def test_power_sum():
-    assert power_sum(2.0) == pytest.approx(math.pi**2 / 6, rel=1e-9) and power_sum(2.0) >= math.pi**2 / 6
-    assert power_sum(1.0) == math.inf and power_sum(0.5, 0) == 0.0 and power_sum(1.0, 3) == pytest.approx(11 / 6)
+    assert (
+        power_sum(2.0) == pytest.approx(math.pi**2 / 6, rel=1e-9)
+        and power_sum(2.0) >= math.pi**2 / 6
+    )
+    assert (
+        power_sum(1.0) == math.inf
+        and power_sum(0.5, 0) == 0.0
+        and power_sum(1.0, 3) == pytest.approx(11 / 6)
+    )
     for exponent in (0.3, 1.0, 1.06):
         T = 300_000
         exact = math.fsum((np.arange(1.0, T + 1) ** -exponent).tolist())
@@ -178,16 +231,21 @@ def test_power_sum_is_zeta():
 def test_the_dimension_turns_l2_into_l1():
     rng = generator(2, Purpose.SYNTHETIC)
     A = rng.normal(size=(7, 7))
-    assert np.abs(A).sum(axis=0).max() <= l1_lipschitz(np.linalg.norm(A, 2), 7)  # the norm of A from l1 to l1
+    assert np.abs(A).sum(axis=0).max() <= l1_lipschitz(
+        np.linalg.norm(A, 2), 7
+    )  # the norm of A from l1 to l1
     with pytest.raises(ValueError, match="dim = 0"):
         l1_lipschitz(1.0, 0)
 
 
-# ------------------------------------------------------------------ where the printed text needs care
+# ------------------------------------------------------------------ where the printed text needs
+# care
 
 
 def lemma_5(v, eta_0, n, kappa, T_1):
-    return (4 * n / (math.e * math.log(2 / (2 - kappa)))) ** n * (v * (1 - kappa) ** (1 - T_1) / eta_0 + 2 / kappa)
+    return (4 * n / (math.e * math.log(2 / (2 - kappa)))) ** n * (
+        v * (1 - kappa) ** (1 - T_1) / eta_0 + 2 / kappa
+    )
 
 
 def test_lemma_5_is_false_as_printed_for_small_exponents():
@@ -196,7 +254,13 @@ def test_lemma_5_is_false_as_printed_for_small_exponents():
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.floats(1.5, 2.0), st.floats(1e-3, 0.5), st.integers(1, 30), st.floats(-9, 9), st.floats(-9, 9))
+@given(
+    st.floats(1.5, 2.0),
+    st.floats(1e-3, 0.5),
+    st.integers(1, 30),
+    st.floats(-9, 9),
+    st.floats(-9, 9),
+)
 def test_lemma_5_holds_in_the_range_of_theorem_2_2(n, kappa, T_1, log_v, log_eta):
     v, eta_0 = math.exp(log_v), math.exp(log_eta)
     Xi = lemma_5(v, eta_0, n, kappa, T_1)
@@ -212,7 +276,9 @@ def test_lemma_6_holds_beyond_a_step_too(y, other, step):
 
 
 def test_the_inequality_for_delta_theta_lacks_a_factor_t():
-    """Put the largest Delta_psi into the bound of Delta_theta: it exceeds the printed inequality, and equals the one with t."""
+    """Put the largest Delta_psi into the bound of Delta_theta: it exceeds the printed inequality,
+    and equals the one with t.
+    """
     r, c, u, C_z, P_z, L1, d_l, t = 0.2, 0.4, 1.3, 2.0, 0.9, 1.0, 1.0, 5
     theta, psi, lam_t = 0.7, 0.3, reference.lam(0.5, 0.71, t)
     next_psi = (1 - c) * psi + L1 * t * lam_t * theta / (t + 1) + 2 * d_l * lam_t / (t + 1)
@@ -220,13 +286,19 @@ def test_the_inequality_for_delta_theta_lacks_a_factor_t():
 
     def right_side(factor):
         own = (1 - r + factor * L1 * C_z * P_z**t * lam_t / (t + 1)) * theta
-        return own + (2 - c) * C_z * P_z**t * psi + psi / u + 2 * d_l * C_z * P_z**t * lam_t / (t + 1) + next_psi / u
+        return (
+            own
+            + (2 - c) * C_z * P_z**t * psi
+            + psi / u
+            + 2 * d_l * C_z * P_z**t * lam_t / (t + 1)
+            + next_psi / u
+        )
 
     assert largest > right_side(1) * 1.01 and largest == pytest.approx(right_side(t), rel=1e-12)
 
 
 def test_the_second_member_of_C_2_does_not_cover_the_time_before_T_0():
-    """varrho_t (t+1)**(1+nu) need not be largest at T_0; here it is nearly twice as large earlier."""
+    """varrho_t (t+1)**(1+nu) need not be largest at T_0: here it is nearly twice that earlier."""
     R_edges = [
         (0, 1, 0.5),
         (1, 0, 0.5),
@@ -240,8 +312,13 @@ def test_the_second_member_of_C_2_does_not_cover_the_time_before_T_0():
     for i, agent in enumerate(_agents(graph, schedules, None)):
         T_0 = int(chosen.T_0[i])
         psi, theta = (np.array(x) for x in agent.rho_series(T_0 + 1))
-        weighted = (theta + (chosen.C_0[i] - 1 / agent.u) * psi) * (np.arange(T_0 + 1) + 1.0) ** (1 + schedules.nu)
+        weighted = (theta + (chosen.C_0[i] - 1 / agent.u) * psi) * (np.arange(T_0 + 1) + 1.0) ** (
+            1 + schedules.nu
+        )
         ratios.append(weighted.max() / weighted[-1])
         # C_2 is large enough all the same, thanks to its first member
-        assert math.log10(weighted.max() / (schedules.lam_0 * (agent.C_z + chosen.C_0[i]))) <= chosen.log10_C_2[i]
+        assert (
+            math.log10(weighted.max() / (schedules.lam_0 * (agent.C_z + chosen.C_0[i])))
+            <= chosen.log10_C_2[i]
+        )
     assert max(ratios) > 1.5

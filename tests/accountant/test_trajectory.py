@@ -23,7 +23,9 @@ def one_run():
 
 
 def modified(history, agent, k, row):
-    """Return the histories [1, 1, T, 2] of one agent before and after row `row` replaces its first sample of data point k."""
+    """Return the histories [1, 1, T, 2] of one agent before and after row `row` replaces its first
+    sample of data point k.
+    """
     own = history[0, agent]
     return own[None, None], adjacent(own, [k], [[row, own[k, 1]]])
 
@@ -124,7 +126,9 @@ class TestReplay:
 class TestBudgetAgainstEnumeration:
     @pytest.mark.parametrize("k", [0, 1])
     def test_all_transcripts_of_a_tiny_run(self, k):
-        """Three iterations, three coordinates: the states by eq. (4) written out, the transcripts by listing them."""
+        """Three iterations, three coordinates: the states by eq. (4) written out, the transcripts
+        by listing them.
+        """
         run = network_run(3, seed=5)
         algorithm, history, states, transcript = run
         agent, m = 3, 5

@@ -35,14 +35,18 @@ def arguments(run, agent=1):
 
 
 def everything(run, agent=1):
-    """Return (k, sample, row) and the paper's final sum of every replacement of one sample, one budget each."""
+    """Return (k, sample, row) and the paper's final sum of every replacement of one sample, one
+    budget each.
+    """
     algorithm, agent, received, problem, history, rows, *start = arguments(run, agent)
     found = {}
     for k, sample, row in itertools.product(range(len(history)), range(2), rows):
         point = history[k].copy()
         point[sample] = row
         after = problem(worst.adjacent(history, [k], [point]))
-        budget = trajectory.budget(algorithm, agent, received, problem(history[None, None]), after, *start)
+        budget = trajectory.budget(
+            algorithm, agent, received, problem(history[None, None]), after, *start
+        )
         found[k, tuple(point.tolist())] = budget.paper[-1, 0]
     return found
 
@@ -51,11 +55,15 @@ class TestAgainstTryingEverything:
     def test_an_exhaustive_search_finds_the_maximum_and_says_so(self, run):
         truth = everything(run)
         found = worst.search(*arguments(run), points=range(8), finalists=5, batch=17)
-        assert found.method.startswith("exhaustive: all 30 rows in each of the 2 samples of every data point")
+        assert found.method.startswith(
+            "exhaustive: all 30 rows in each of the 2 samples of every data point"
+        )
         assert found.evaluated == 8 * 2 * ROWS
         for position, largest in enumerate(sorted(truth.values(), reverse=True)[:5]):
             assert found.budget.paper[-1, position] == pytest.approx(largest, abs=1e-12)
-            assert truth[found.k[position], tuple(found.point[position].tolist())] == pytest.approx(largest, abs=1e-12)
+            assert truth[found.k[position], tuple(found.point[position].tolist())] == pytest.approx(
+                largest, abs=1e-12
+            )
 
     def test_a_bounded_search_says_so_and_stays_below(self, run):
         largest = max(everything(run).values())
@@ -67,7 +75,9 @@ class TestAgainstTryingEverything:
         assert found.budget.paper[-1].max() <= largest + 1e-12
 
     def test_the_screening_score_is_the_budget(self, run):
-        """Started from the state at which the data point arrives, the sum is the same as from the beginning."""
+        """Started from the state at which the data point arrives, the sum is the same as from the
+        beginning.
+        """
         found = worst.search(*arguments(run), points=(5,), finalists=60)
         order = found.budget.paper[-1]
         assert (np.diff(order) <= 1e-12).all()  # sorted by the score of the search
@@ -79,16 +89,26 @@ class TestAgainstTryingEverything:
         pairs = np.array(list(itertools.product(rows, rows)))
         after = problem(worst.adjacent(history, np.zeros(len(pairs), int), pairs))
         every = trajectory.budget(
-            algorithm, agent, received, problem(history[None, None]), after, *start, modifications=len(pairs)
+            algorithm,
+            agent,
+            received,
+            problem(history[None, None]),
+            after,
+            *start,
+            modifications=len(pairs),
         )
-        assert both.budget.paper[-1, 0] == pytest.approx(every.paper[-1].max())  # the ascent finds the best of all 900 here
+        assert both.budget.paper[-1, 0] == pytest.approx(
+            every.paper[-1].max()
+        )  # the ascent finds the best of all 900 here
         assert both.budget.paper[-1, 0] >= one.budget.paper[-1, 0]
         assert "coordinate ascent" in both.method and both.method.startswith("bounded")
 
 
 class TestWarmUp:
     def test_a_data_point_collected_before_the_first_message_arrives_at_time_zero(self, run):
-        """Five data points collected in advance: the scores of the search are the budgets of the whole run."""
+        """Five data points collected in advance: the scores of the search are the budgets of the
+        whole run.
+        """
         algorithm, agent, received, _, _, rows, *start = arguments(run)
         history = generator(22, Purpose.DATA).integers(ROWS, size=(13, 2))
 
@@ -96,11 +116,24 @@ class TestWarmUp:
             return Dense(histories, warm_up=5)
 
         found = worst.search(
-            algorithm, agent, received, problem, history, rows, *start, points=(2, 9), warm_up=5, finalists=4 * ROWS
+            algorithm,
+            agent,
+            received,
+            problem,
+            history,
+            rows,
+            *start,
+            points=(2, 9),
+            warm_up=5,
+            finalists=4 * ROWS,
         )
         assert (np.diff(found.budget.paper[-1]) <= 1e-12).all() and len(found.k) == 4 * ROWS - 2
-        assert (found.budget.delta_t[1, found.k == 2] > 0).sum() == 2 * ROWS - 2  # all but the original itself
-        assert (found.budget.delta_t[:5, found.k == 9] == 0).all() and (found.budget.delta_t[5, found.k == 9] > 0).any()
+        assert (
+            found.budget.delta_t[1, found.k == 2] > 0
+        ).sum() == 2 * ROWS - 2  # all but the original itself
+        assert (found.budget.delta_t[:5, found.k == 9] == 0).all() and (
+            found.budget.delta_t[5, found.k == 9] > 0
+        ).any()
 
 
 class TestMeasures:
@@ -123,10 +156,16 @@ class TestMeasures:
 class TestModifications:
     def test_random_ones_follow_the_papers_protocol(self):
         history = np.arange(20).reshape(10, 2)
-        k, point = worst.random_modifications(history, np.arange(100, 105), generator(1, Purpose.MODIFICATION), 500)
-        assert set(k.tolist()) == set(range(10)) and set(point.ravel().tolist()) == set(range(100, 105))
+        k, point = worst.random_modifications(
+            history, np.arange(100, 105), generator(1, Purpose.MODIFICATION), 500
+        )
+        assert set(k.tolist()) == set(range(10)) and set(point.ravel().tolist()) == set(
+            range(100, 105)
+        )
         changed = worst.adjacent(history, k, point)[:, 0] != history
-        assert (changed.any(axis=2).sum(axis=1) == 1).all()  # Definition 2: exactly one data point differs
+        assert (
+            changed.any(axis=2).sum(axis=1) == 1
+        ).all()  # Definition 2: exactly one data point differs
 
     @pytest.mark.parametrize("k", [-1, 10])
     def test_a_data_point_that_is_not_there(self, k):
@@ -134,7 +173,9 @@ class TestModifications:
             worst.adjacent(np.zeros((10, 2), int), [k], [[1, 1]])
 
     def test_a_point_of_wrong_size(self):
-        with pytest.raises(ValueError, match=r"point has shape \(1, 3\): it must be \[1 modifications, 2 samples\]"):
+        with pytest.raises(
+            ValueError, match=r"point has shape \(1, 3\): it must be \[1 modifications, 2 samples\]"
+        ):
             worst.adjacent(np.zeros((10, 2), int), [0], [[1, 1, 1]])
 
 
@@ -170,23 +211,36 @@ class TestCertificate:
         certified = certificate.course(algorithm.network, algorithm.schedules, d_l, L1, 8)
         for agent in range(5):
             found = worst.search(
-                *arguments(run, agent), points=range(8), finalists=3, whole=True, exact="bracket", times=range(9)
+                *arguments(run, agent),
+                points=range(8),
+                finalists=3,
+                whole=True,
+                exact="bracket",
+                times=range(9),
             )
             assert (found.budget.paper[1:].max(axis=1) <= certified.sum[:, agent]).all()
-            assert (found.budget.total_variation.lower[1:].max(axis=1) <= certified.product[:, agent]).all()
+            assert (
+                found.budget.total_variation.lower[1:].max(axis=1) <= certified.product[:, agent]
+            ).all()
 
     @pytest.mark.parametrize("seed", [0, 1])
     def test_on_random_problems_of_the_size_of_mnist(self, seed):
-        """A linear classifier of 784 pixels and ten classes has 7850 weights; so many coordinates, twice an iteration."""
+        """A linear classifier of 784 pixels and ten classes has 7850 weights; so many coordinates,
+        twice an iteration.
+        """
         dim, iterations, agent = 7850, 12, seed
         rng = generator(seed, Purpose.SYNTHETIC, 1)
         table = rng.random((ROWS, dim)) * (rng.random((ROWS, dim)) < 0.2)
         table /= np.abs(table).sum(axis=1, keepdims=True)
         d_l, L1 = 1.0, table.max() / 4
-        algorithm = optimizer.Algorithm1(network.paper(), optimizer.paper_schedules(0.5, 0.71, 0.02, 0.01, 0.6))
+        algorithm = optimizer.Algorithm1(
+            network.paper(), optimizer.paper_schedules(0.5, 0.71, 0.02, 0.01, 0.6)
+        )
         history = rng.integers(ROWS, size=(1, 5, iterations, 2))
         theta_0, transcript = rng.normal(size=(1, 5, dim)), optimizer.Transcript()
-        optimizer.run(algorithm, Dense(history, table), theta_0, iterations, seed=seed, observe=transcript)
+        optimizer.run(
+            algorithm, Dense(history, table), theta_0, iterations, seed=seed, observe=transcript
+        )
         found = worst.search(
             algorithm,
             agent,
@@ -213,12 +267,21 @@ class TestCertificate:
 
         data = mushrooms.load(quiet=True)
         features, iterations, agent = OneHot(data.codes, data.sizes, "l2"), 60, 2
-        algorithm = optimizer.Algorithm1(network.paper(), optimizer.paper_schedules(0.5, 0.71, 2.0, 0.01, 0.6))
+        algorithm = optimizer.Algorithm1(
+            network.paper(), optimizer.paper_schedules(0.5, 0.71, 2.0, 0.01, 0.6)
+        )
         rows = np.arange(features.rows)
-        history = np.stack([streams.stream(4, 0, i, iterations, 2, rows).reshape(iterations, 2) for i in range(5)])
+        history = np.stack(
+            [streams.stream(4, 0, i, iterations, 2, rows).reshape(iterations, 2) for i in range(5)]
+        )
         transcript, theta_0 = optimizer.Transcript(), np.zeros((1, 5, features.dim))
         optimizer.run(
-            algorithm, Logistic(features, data.labels, history[None]), theta_0, iterations, seed=4, observe=transcript
+            algorithm,
+            Logistic(features, data.labels, history[None]),
+            theta_0,
+            iterations,
+            seed=4,
+            observe=transcript,
         )
 
         def problem(histories):
@@ -226,13 +289,29 @@ class TestCertificate:
 
         received = trajectory.received(algorithm, transcript, agent)
         found = worst.search(
-            algorithm, agent, received, problem, history[agent], rows, theta_0[0, :1], whole=True, screening=6, finalists=4
+            algorithm,
+            agent,
+            received,
+            problem,
+            history[agent],
+            rows,
+            theta_0[0, :1],
+            whole=True,
+            screening=6,
+            finalists=4,
         )
-        norm, largest = math.sqrt(21.0), 1.0 / math.sqrt(21.0)  # l1 norm and largest entry of an L2-normalised row
-        certified = certificate.course(algorithm.network, algorithm.schedules, norm, largest * norm / 4, iterations)
+        norm, largest = (
+            math.sqrt(21.0),
+            1.0 / math.sqrt(21.0),
+        )  # l1 norm and largest entry of an L2-normalised row
+        certified = certificate.course(
+            algorithm.network, algorithm.schedules, norm, largest * norm / 4, iterations
+        )
         assert found.evaluated >= 4 * features.rows
         assert (found.budget.paper[1:].max(axis=1) <= certified.sum[:, agent]).all()
-        k, point = worst.random_modifications(history[agent], rows, generator(4, Purpose.MODIFICATION), 20)
+        k, point = worst.random_modifications(
+            history[agent], rows, generator(4, Purpose.MODIFICATION), 20
+        )
         by_chance = trajectory.budget(
             algorithm,
             agent,

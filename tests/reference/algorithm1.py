@@ -1,4 +1,5 @@
-"""Algorithm 1, written out as the paper prints it: one run, one agent after the other, one sample after the other.
+"""Algorithm 1, written out as the paper prints it: one run, one agent after the other, one sample
+after the other.
 
 Slow on purpose. It shares no code with the project; it is what the project is compared with.
 """
@@ -9,14 +10,18 @@ import numpy as np
 
 
 def quantise(y: float, d: float, coin: float) -> float:
-    """Eq. (3): y = z + n d with the largest integer n such that z lies in (0, d]; up with probability z / d."""
+    """Eq. (3): y = z + n d with the largest integer n such that z lies in (0, d]; up with
+    probability z / d.
+    """
     n = math.ceil(y / d) - 1
     z_over_d = y / d - n
     return (n + 1) * d if coin < z_over_d else n * d
 
 
 def quantise_dithered(y: float, d: float, coin: float, offset: float) -> float:
-    """Q(y; U) = U d + Q_d(y - U d): eq. (3) on a grid that is moved by the public share U of a step."""
+    """Q(y; U) = U d + Q_d(y - U d): eq. (3) on a grid that is moved by the public share U of a
+    step.
+    """
     return offset * d + quantise(y - offset * d, d, coin)
 
 
@@ -41,7 +46,9 @@ def quantise_spline(y: float, d: float, coin: float, offset: float, degree: int)
 
 
 def logistic_gradient(theta: np.ndarray, points: list) -> np.ndarray:
-    """grad f_t(theta) = 1/(t+1) sum_k 1/N_k sum_s grad log(1 + exp(-b a.theta)); a data point is a list of (a, b)."""
+    """grad f_t(theta) = 1/(t+1) sum_k 1/N_k sum_s grad log(1 + exp(-b a.theta)); a data point is a
+    list of (a, b).
+    """
     total = np.zeros_like(theta)
     for point in points:
         of_point = np.zeros_like(theta)
@@ -55,7 +62,8 @@ def run(
     R, C, lam_0, nu, d_0, varsigma, theta_0, psi_0, gradient, coins, iterations,
     quantised=True, dither=None, degree=1, at_sent=False, box=math.inf,
 ):  # fmt: skip
-    """Return lists of theta, psi, z for t = 0 ... iterations. gradient(i, theta, t); coins[t][0 or 1][agent][coordinate].
+    """Return lists of theta, psi, z for t = 0 ... iterations. gradient(i, theta, t); coins[t][0 or
+    1][agent][coordinate].
 
     With `dither`, offsets in the order of the coins, every coordinate of every message has its own
     grid. With `degree` > 1 levels have B-spline weights; `at_sent` takes gradients at sent values;
@@ -78,8 +86,12 @@ def run(
                         Q_psi[i, c], _ = quantise_spline(x, d, coin[1][i][c], U[1][i][c], degree)
                         continue
                     if dither is not None:
-                        Q_theta[i, c] = quantise_dithered(theta[t][i, c], d_t[i], coins[t][0][i][c], dither[t][0][i][c])
-                        Q_psi[i, c] = quantise_dithered(psi[t][i, c], d_t[i], coins[t][1][i][c], dither[t][1][i][c])
+                        Q_theta[i, c] = quantise_dithered(
+                            theta[t][i, c], d_t[i], coins[t][0][i][c], dither[t][0][i][c]
+                        )
+                        Q_psi[i, c] = quantise_dithered(
+                            psi[t][i, c], d_t[i], coins[t][1][i][c], dither[t][1][i][c]
+                        )
                         continue
                     Q_theta[i, c] = quantise(theta[t][i, c], d_t[i], coins[t][0][i][c])
                     Q_psi[i, c] = quantise(psi[t][i, c], d_t[i], coins[t][1][i][c])

@@ -23,7 +23,10 @@ def spline(x, degree: int):
     """Return the centred B-spline: 1/p! sum_j (-1)^j binom(p+1, j) (x + (p+1)/2 - j)_+^p."""
     x = np.asarray(x, dtype=float)
     x = (degree + 1) / 2 - np.abs(x)  # symmetric; the sum is over the fewest terms
-    powers = ((-1) ** j * math.comb(degree + 1, j) * np.maximum(0.0, x - j) ** degree for j in range(degree + 1))
+    powers = (
+        (-1) ** j * math.comb(degree + 1, j) * np.maximum(0.0, x - j) ** degree
+        for j in range(degree + 1)
+    )
     return np.maximum(0.0, sum(powers)) / math.factorial(degree)
 
 
@@ -108,7 +111,10 @@ def total_variation(agent: Agent, theta_0, T: int, gradients, reactions) -> floa
         for gradient in gradients:
             moved = gradient(values[:, :, :dim].reshape(-1, dim))
             for arriving in reactions:
-                following = [agent.next(t, *state, v, arriving) for state, v in zip(states, moved, strict=True)]
+                following = [
+                    agent.next(t, *state, v, arriving)
+                    for state, v in zip(states, moved, strict=True)
+                ]
                 found.append(best(t + 1, p.ravel(), q.ravel(), *following))
         return np.max(found, axis=0).reshape(p.shape).sum(axis=1)
 

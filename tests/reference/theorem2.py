@@ -1,7 +1,8 @@
-"""Theorem 2 transcribed symbol by symbol: double loops straight from the printed sums, slow on purpose.
+"""Theorem 2 transcribed symbol by symbol: double loops straight from the printed sums, slow on
+purpose.
 
-The `d` and `n` of the paper are spelled out where they clash: `d_l` and `d_0` are steps and bounds, `L1` is the printed
-sqrt(n) L.
+The `d` and `n` of the paper are spelled out where they clash: `d_l` and `d_0` are steps and bounds,
+`L1` is the printed sqrt(n) L.
 """
 
 from __future__ import annotations
@@ -22,9 +23,19 @@ def varrho_psi(t: int, C_ii: float, d_l: float, lam_0: float, nu: float) -> floa
 
 
 def varrho_theta(
-    t: int, R_ii: float, C_ii: float, u_i: float, C_z: float, P_z: float, d_l: float, lam_0: float, nu: float
+    t: int,
+    R_ii: float,
+    C_ii: float,
+    u_i: float,
+    C_z: float,
+    P_z: float,
+    d_l: float,
+    lam_0: float,
+    nu: float,
 ) -> float:
-    """sum_{p=0}^{t-1} (1 - |R_ii|)^(t-p-1) (C_z P_z^p + 1/|u_i|) (varrho_{p+1,psi} + varrho_{p,psi})."""
+    """sum_{p=0}^{t-1} (1 - |R_ii|)^(t-p-1) (C_z P_z^p + 1/|u_i|) (varrho_{p+1,psi} +
+    varrho_{p,psi}).
+    """
     total = 0.0
     for p in range(t):
         pair = varrho_psi(p + 1, C_ii, d_l, lam_0, nu) + varrho_psi(p, C_ii, d_l, lam_0, nu)
@@ -44,7 +55,11 @@ def smallest_d_0(T: int, varsigma: float, R_ii, C_ii, u_i, C_z, P_z, d_l, lam_0,
 def is_admissible(C_1, C_0, T_0, R_ii, C_ii, u_i, C_z, P_z, L1, lam_0, nu, until: int) -> bool:
     """The conditions on C_1, C_0 and T_0, the last one looked at for T_0 <= t <= until."""
     r, c, u = abs(R_ii), abs(C_ii), abs(u_i)
-    if not 0 < C_1 < min(r / 2, c / 2) or not (4 - 2 * C_1) / (u * (c - 2 * C_1)) <= C_0 or not T_0 > 0:
+    if (
+        not 0 < C_1 < min(r / 2, c / 2)
+        or not (4 - 2 * C_1) / (u * (c - 2 * C_1)) <= C_0
+        or not T_0 > 0
+    ):
         return False
     for t in range(T_0, until + 1):
         step = lam(lam_0, nu, t)
