@@ -10,7 +10,8 @@ from companion.publish import environment
 
 environment.keep_inside()
 settings.register_profile("fixed", derandomize=True)  # the same cases in every run
-settings.register_profile("search")  # new ones, to find what the fixed ones miss: HYPOTHESIS_SEARCH=1
+# new ones, to find what the fixed ones miss: HYPOTHESIS_SEARCH=1
+settings.register_profile("search")
 settings.load_profile("search" if os.environ.get("HYPOTHESIS_SEARCH") else "fixed")
 
 NEED_POSIX = (  # they fork, kill process groups, press Ctrl-C or limit what may be written
@@ -23,7 +24,8 @@ NEED_POSIX = (  # they fork, kill process groups, press Ctrl-C or limit what may
 )
 collect_ignore = list(NEED_POSIX) if os.name == "nt" else []
 
-SENSITIVE = (  # what rounding, threads, processes or load may decide: `make test-matrix` repeats these
+# what rounding, threads, processes or load may decide: `make test-matrix` repeats these
+SENSITIVE = (
     "attacks",
     "problems",
     "data/test_alignment.py",

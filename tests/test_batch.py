@@ -364,7 +364,10 @@ def test_every_figure_has_its_three_files_and_its_data(smoke):
 
 
 def test_smoke_numbers_are_those_of_the_reference(smoke):
-    """What `make verify` compares, without its scratch folder; notebooks that used other data are left out."""
+    """What `make verify` compares, without its scratch folder.
+
+    Notebooks that used other data are left out.
+    """
     measured, reference = verify.collect(smoke), verify.load()
     comparable = [
         notebook

@@ -1,4 +1,5 @@
-"""Every benchmark runs, in its small size, through the command that `make bench` uses, and measures something."""
+"""Every benchmark runs, in its small size, through the command that `make bench` uses, and measures
+something."""
 
 from __future__ import annotations
 
@@ -14,4 +15,8 @@ FOLDER = Path(__file__).parents[1] / "benchmarks"
 @pytest.mark.parametrize("name", sorted(path.stem for path in FOLDER.glob("[a-z]*.py")))
 def test_a_benchmark_runs_quickly_and_returns_its_measurements(name, capsys):
     found = runpy.run_path(str(FOLDER / f"{name}.py"))["main"](quick=True)
-    assert found and all(math.isfinite(value) and value > 0 for value in found.values()) and capsys.readouterr().out
+    assert (
+        found
+        and all(math.isfinite(value) and value > 0 for value in found.values())
+        and capsys.readouterr().out
+    )

@@ -34,7 +34,9 @@ def test_an_old_python_is_told_so():
 
 def test_an_old_python_can_read_the_script():
     """Every line of the script is grammar of Python 3.6, so that it can say what is wrong."""
-    ast.parse((ROOT / "companion" / "publish" / "environment.py").read_text(), feature_version=(3, 6))
+    ast.parse(
+        (ROOT / "companion" / "publish" / "environment.py").read_text(), feature_version=(3, 6)
+    )
     assert "f'" not in (ROOT / "companion" / "publish" / "environment.py").read_text()
 
 
@@ -252,7 +254,9 @@ def test_both_installers_do_and_say_the_same(installer, tmp_path):
 
     pins = root / "requirements.txt"
     pins.write_text(re.sub("sha256:.*", f"sha256:{ZEROS}", second))
-    assert failed(set_up(root, **choice)).startswith("the package index has another file than the pinned one for second==1.0")
+    assert failed(set_up(root, **choice)).startswith(
+        "the package index has another file than the pinned one for second==1.0"
+    )
     pins.write_text(second.replace("second", "third"))
     assert failed(set_up(root, **choice)).startswith("no build of third==1.0 for this Python")
     nowhere = {"PIP_INDEX_URL": "http://127.0.0.1:9/simple", "PIP_DEFAULT_TIMEOUT": "2"}
@@ -282,8 +286,11 @@ def test_an_interrupted_set_up_leaves_nothing_running_and_can_be_repeated(tmp_pa
     path = os.pathsep.join([str(uv.parent), surroundings(root)["PATH"]])
     env = surroundings(root, PATH=path, STARTED=str(started))
     command = [sys.executable, str(root / "companion" / "publish" / "environment.py")]
-    heeds_ctrl_c = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # ignored where tests run in the background
-    running = subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True, preexec_fn=heeds_ctrl_c)
+    # ignored where tests run in the background
+    heeds_ctrl_c = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    running = subprocess.Popen(
+        command, env=env, stderr=subprocess.PIPE, text=True, preexec_fn=heeds_ctrl_c
+    )
     deadline = time.monotonic() + 120
     while not (started.exists() and started.read_text().strip()) and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -311,7 +318,10 @@ def test_it_survives_a_move(tmp_path):
 
 
 def test_libraries_write_inside_the_project(tmp_path):
-    """A fresh process with an empty home imports and uses the libraries; afterwards the home is still empty."""
+    """A fresh process with an empty home imports and uses the libraries.
+
+    Afterwards the home is still empty.
+    """
     home = tmp_path / "home"
     home.mkdir()
     code = (
@@ -321,7 +331,13 @@ def test_libraries_write_inside_the_project(tmp_path):
     )
     ours = {*environment.library_folders(), *environment.FLAGS}
     clean = {name: value for name, value in os.environ.items() if name not in ours}
-    subprocess.run([sys.executable, "-c", code], env={**clean, "HOME": str(home)}, cwd=ROOT, check=True, capture_output=True)
+    subprocess.run(
+        [sys.executable, "-c", code],
+        env={**clean, "HOME": str(home)},
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+    )
     assert not list(home.iterdir())
 
 
@@ -383,9 +399,12 @@ def core_wheel(tmp_path_factory) -> zipfile.ZipFile:
 
 
 def test_the_core_is_installed_alone(core_wheel):
-    """The wheel holds all of ldp_core and nothing else, needs numpy, and knows the extra `companion`."""
+    """The wheel holds all of ldp_core and nothing else, needs numpy, and knows the extra
+    `companion`."""
     inside = {name for name in core_wheel.namelist() if ".dist-info/" not in name}
-    assert inside == {path.relative_to(ROOT).as_posix() for path in (ROOT / "ldp_core").rglob("*.py")}
+    assert inside == {
+        path.relative_to(ROOT).as_posix() for path in (ROOT / "ldp_core").rglob("*.py")
+    }
     metadata = next(name for name in core_wheel.namelist() if name.endswith("METADATA"))
     needed = re.findall("(?m)^Requires-Dist: (.*)$", core_wheel.read(metadata).decode())
     assert [line for line in needed if ";" not in line] == ["numpy"]

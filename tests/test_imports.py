@@ -1,4 +1,5 @@
-"""Who may import whom: the house has one direction, and the first import that breaks it fails here."""
+"""Who may import whom: the house has one direction, and the first import that breaks it fails
+here."""
 
 import ast
 from pathlib import Path
@@ -9,10 +10,31 @@ from companion.publish import environment
 
 ROOT = Path(environment.ROOT)
 PACKAGES = ("ldp_core", "companion")
-CORE = {"checks", "network", "quantizer", "randomness", "optimizer", "engine", "accountant", "audit", "clipping"}
+CORE = {
+    "checks",
+    "network",
+    "quantizer",
+    "randomness",
+    "optimizer",
+    "engine",
+    "accountant",
+    "audit",
+    "clipping",
+}
 CORE |= {"distinguishers", "fast", "neighbours", "schedules", "search", "uncompiled"}
 ROOMS = tuple(f"companion.{name}" for name in ("convergence", "budget", "mnist", "eeg"))
-SHARED = ("attacks", "claims", "data", "files", "house", "intervals", "params", "problems", "promises", "runs")
+SHARED = (
+    "attacks",
+    "claims",
+    "data",
+    "files",
+    "house",
+    "intervals",
+    "params",
+    "problems",
+    "promises",
+    "runs",
+)
 STUDY = {f"companion.{name}" for name in SHARED} | {f"ldp_core.{name}" for name in CORE}
 MAY = {  # a room of ldp_core or companion, and the rooms that it may import from
     "ldp_core.checks": set(),
@@ -21,34 +43,52 @@ MAY = {  # a room of ldp_core or companion, and the rooms that it may import fro
     "ldp_core.quantizer": {"ldp_core.checks"},
     "ldp_core.randomness": {"ldp_core.checks"},
     "ldp_core.schedules": {"ldp_core.checks"},
-    "ldp_core.optimizer": {f"ldp_core.{name}" for name in ("checks", "network", "quantizer", "randomness", "schedules")},
+    "ldp_core.optimizer": {
+        f"ldp_core.{name}" for name in ("checks", "network", "quantizer", "randomness", "schedules")
+    },
     "ldp_core.uncompiled": set(),  # stands for numba where there is none
     "ldp_core.fast": {f"ldp_core.{name}" for name in ("checks", "quantizer")},
     "ldp_core.engine": {f"ldp_core.{name}" for name in ("fast", "optimizer", "randomness")},
-    "ldp_core.accountant": {f"ldp_core.{name}" for name in CORE - {"accountant", "audit", "engine", "fast", "neighbours"}},
-    "ldp_core.neighbours": {f"ldp_core.{name}" for name in CORE - {"audit", "engine", "fast", "neighbours"}},
+    "ldp_core.accountant": {
+        f"ldp_core.{name}"
+        for name in CORE - {"accountant", "audit", "engine", "fast", "neighbours"}
+    },
+    "ldp_core.neighbours": {
+        f"ldp_core.{name}" for name in CORE - {"audit", "engine", "fast", "neighbours"}
+    },
     "ldp_core.search": set(),
     "ldp_core.distinguishers": {"ldp_core.quantizer"},
-    "ldp_core.audit": {f"ldp_core.{name}" for name in ("checks", "distinguishers", "quantizer", "randomness", "search")},
+    "ldp_core.audit": {
+        f"ldp_core.{name}"
+        for name in ("checks", "distinguishers", "quantizer", "randomness", "search")
+    },
     "companion.files": set(),
     "companion.intervals": set(),
     "companion.exercises": set(),  # a browser runs them, too
     "companion.promises": {"companion.files"},
     "companion.runs": {"companion.files"},  # knows nothing of the paper
     "companion.data": {"companion.files", "ldp_core.randomness"},
-    "companion.problems": {f"ldp_core.{name}" for name in ("checks", "quantizer", "randomness")},  # not of the optimizer
+    # not of the optimizer
+    "companion.problems": {f"ldp_core.{name}" for name in ("checks", "quantizer", "randomness")},
     "companion.attacks": {"companion.data", "companion.problems"}
     | {f"ldp_core.{name}" for name in ("optimizer", "quantizer", "randomness")},
     "companion.claims": {"companion.data", "companion.files", "companion.intervals"},
-    "companion.params": {"companion.files"} | {f"ldp_core.{name}" for name in ("checks", "network", "optimizer", "randomness")},
+    "companion.params": {"companion.files"}
+    | {f"ldp_core.{name}" for name in ("checks", "network", "optimizer", "randomness")},
     "companion.house": {"companion.files"},
     "companion.mushrooms": STUDY,
     **{room: STUDY | {"companion.mushrooms"} for room in ROOMS},  # and never each other
-    "companion.publish": {"ldp_core", *(f"ldp_core.{name}" for name in CORE)}  # the pages of `make play` compute
-    | {f"companion.{name}" for name in ("claims", "exercises", "files", "params", "promises", "runs")},
+    # the pages of `make play` compute
+    "companion.publish": {"ldp_core", *(f"ldp_core.{name}" for name in CORE)}
+    | {
+        f"companion.{name}"
+        for name in ("claims", "exercises", "files", "params", "promises", "runs")
+    },
     "companion.__main__": {f"companion.{name}" for name in ("data", "publish", "runs")},
 }
-FILES = sorted(path.relative_to(ROOT) for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+FILES = sorted(
+    path.relative_to(ROOT) for package in PACKAGES for path in (ROOT / package).rglob("*.py")
+)
 MODULES = {".".join(path.with_suffix("").parts).removesuffix(".__init__") for path in FILES}
 
 
@@ -72,7 +112,9 @@ def test_imports_go_one_way(path):
     own = room(".".join(path.with_suffix("").parts).removesuffix(".__init__"))
     found = {room(name) for name in imported(ast.parse((ROOT / path).read_text(encoding="utf-8")))}
     foreign = {name for name in found - {own} if name.split(".")[0] in PACKAGES}
-    assert foreign <= MAY.get(own, set()), f"{path} may not import {', '.join(sorted(foreign - MAY.get(own, set())))}"
+    assert foreign <= MAY.get(own, set()), (
+        f"{path} may not import {', '.join(sorted(foreign - MAY.get(own, set())))}"
+    )
 
 
 def test_every_room_has_a_rule():

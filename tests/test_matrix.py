@@ -1,4 +1,5 @@
-"""`make test-matrix`: rows that this machine cannot play are named, logs are read, and one table says what failed."""
+"""`make test-matrix`: rows that this machine cannot play are named, logs are read, and one table
+says what failed."""
 
 import os
 import signal
@@ -24,10 +25,18 @@ ERROR tests/a/test_d.py::test_e
 @pytest.mark.parametrize(
     ("log", "words", "failing"),
     [
-        (FAILED, "1 failed, 334 passed, 1 error", ["tests/a/test_b.py::test_c[1]", "tests/a/test_d.py::test_e"]),
+        (
+            FAILED,
+            "1 failed, 334 passed, 1 error",
+            ["tests/a/test_b.py::test_c[1]", "tests/a/test_d.py::test_e"],
+        ),
         ("....\n4 passed in 0.50s\n", "4 passed", []),
         ("== 4 passed, 2 skipped in 0.50s ==\n", "4 passed, 2 skipped", []),
-        ("01: running\nverify: 7 numbers and verdicts are as they were\n", "7 numbers and verdicts are as they were", []),
+        (
+            "01: running\nverify: 7 numbers and verdicts are as they were\n",
+            "7 numbers and verdicts are as they were",
+            [],
+        ),
         ("verify: 2 differences\n  2 of kind data: look\n", "2 differences", []),
         ("Set-up: the disk is full\n", "the disk is full", []),
         ("Segmentation fault\n", "Segmentation fault", []),
@@ -40,12 +49,15 @@ def test_a_log_is_read(log, words, failing):
 
 def test_the_table_has_a_line_for_each_part():
     outcomes = [
-        matrix.Outcome("sse", "tests", "5 failed, 3 passed", 1, 12.3, [f"tests/a/t.py::t{i}" for i in range(5)]),
+        matrix.Outcome(
+            "sse", "tests", "5 failed, 3 passed", 1, 12.3, [f"tests/a/t.py::t{i}" for i in range(5)]
+        ),
         matrix.Outcome("avx512", "-", "not run: this processor has no avx512f"),
     ]
     assert matrix.table(outcomes).splitlines() == [
         "machine  part   exit  seconds  result                                  failing",
-        "sse      tests  1     12       5 failed, 3 passed                      t.py::t0 t.py::t1 t.py::t2 and 2 more",
+        "sse      tests  1     12       5 failed, 3 passed                      t.py::t0 t.py::t1 "
+        "t.py::t2 and 2 more",
         "avx512   -      -     -        not run: this processor has no avx512f",
     ]
 
@@ -60,7 +72,9 @@ def test_processors_are_played_where_the_instructions_are_there():
 
 def test_instructions_are_read_from_the_systems_description(tmp_path):
     description = tmp_path / "cpuinfo"
-    description.write_text("processor : 0\nflags\t\t: fpu sse4_2 avx2\nprocessor : 1\nflags\t\t: fpu\n")
+    description.write_text(
+        "processor : 0\nflags\t\t: fpu sse4_2 avx2\nprocessor : 1\nflags\t\t: fpu\n"
+    )
     assert processors.flags(description) == {"fpu", "sse4_2", "avx2"}
     assert processors.flags(tmp_path / "none") is None
 
@@ -71,7 +85,9 @@ def test_a_played_processor_computes_with_other_instructions(tmp_path):
     code = "import torch, numba, numpy; found = numpy.show_config(mode='dicts')['SIMD Extensions'].get('found')\n"
     code += "print(torch.backends.cpu.get_cpu_capability(), numba.config.CPU_NAME, found)"
     variables = {**os.environ, **processors.variables("sse", tmp_path)}
-    said = subprocess.run([sys.executable, "-c", code], env=variables, capture_output=True, text=True, check=True)
+    said = subprocess.run(
+        [sys.executable, "-c", code], env=variables, capture_output=True, text=True, check=True
+    )
     assert said.stdout.split() == ["DEFAULT", "generic", "None"]
 
 
@@ -81,14 +97,20 @@ def test_the_commands_of_both_parts_are_understood():
     said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert files[0] in said and files[1] not in said
     verify = [*matrix._command("verify"), "--help"]
-    assert "--update" in subprocess.run(verify, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert (
+        "--update"
+        in subprocess.run(verify, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    )
 
 
 @pytest.fixture
 def small(tmp_path, monkeypatch):
     """Let the parts be commands that end soon, and the logs be elsewhere."""
     monkeypatch.setattr(matrix, "FOLDER", tmp_path)
-    codes = {"tests": "print('1 failed, 2 passed in 1s'); raise SystemExit(1)", "verify": "print('verify: well')"}
+    codes = {
+        "tests": "print('1 failed, 2 passed in 1s'); raise SystemExit(1)",
+        "verify": "print('verify: well')",
+    }
     monkeypatch.setattr(matrix, "_command", lambda part: [sys.executable, "-c", codes[part]])
     return tmp_path
 
@@ -97,7 +119,10 @@ def test_rows_are_run_and_what_fails_decides(small, capsys):
     assert matrix.run(["native", "busy"], ["verify"]) == 0
     assert matrix.run(["native"]) == 1
     said = capsys.readouterr().out
-    assert "native tests: exit 1 after 0 s, 1 failed, 2 passed" in said and "busy verify: exit 0" in said
+    assert (
+        "native tests: exit 1 after 0 s, 1 failed, 2 passed" in said
+        and "busy verify: exit 0" in said
+    )
     assert (small / "native-tests.log").read_text().startswith("1 failed, 2 passed")
 
 
@@ -107,14 +132,22 @@ def test_what_cannot_be_run_is_said_and_is_no_failure(small, monkeypatch, capsys
     monkeypatch.setattr(matrix.shutil, "which", lambda name: None)
     assert matrix.run(["sse", "avx512", "one-core", "python3.12"]) == 0
     said = capsys.readouterr().out
-    for words in ("this processor has no sse4_2", "there is no taskset", "no python3.12 is installed"):
+    for words in (
+        "this processor has no sse4_2",
+        "there is no taskset",
+        "no python3.12 is installed",
+    ):
         assert f"not run: {words}" in said
 
 
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (["--rows", "z80"], "matrix: ROWS = 'z80' must be among native, sse, avx2, avx512, compatible, one-core, busy"),
+        (
+            ["--rows", "z80"],
+            "matrix: ROWS = 'z80' must be among native, sse, avx2, avx512, compatible, one-core, "
+            "busy",
+        ),
         (["--parts", "all"], "matrix: PARTS = 'all' must be among tests, verify"),
     ],
 )
@@ -149,7 +182,8 @@ def test_ctrl_c_is_one_line_and_leaves_nothing_running(tmp_path):
         "import sys; from pathlib import Path; from companion.publish import matrix\n"
         f"matrix.FOLDER = Path({str(tmp_path)!r})\n"
         "code = \"import os, time; open('pid', 'w').write(str(os.getpid())); time.sleep(600)\"\n"
-        f"matrix._command = lambda part: [sys.executable, '-c', code.replace('pid', {str(tmp_path / 'pid')!r}, 1)]\n"
+        "matrix._command = lambda part: [sys.executable, '-c', code.replace('pid', "
+        f"{str(tmp_path / 'pid')!r}, 1)]\n"
         "sys.exit(matrix.run(['busy'], ['tests']))\n"
     )
     process = subprocess.Popen(
@@ -166,6 +200,10 @@ def test_ctrl_c_is_one_line_and_leaves_nothing_running(tmp_path):
         time.sleep(0.05)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does
     _, said = process.communicate(timeout=600)
-    assert process.returncode == 130 and len(said.splitlines()) == 1 and "interrupted in row busy" in said
+    assert (
+        process.returncode == 130
+        and len(said.splitlines()) == 1
+        and "interrupted in row busy" in said
+    )
     with pytest.raises(ProcessLookupError):
         os.killpg(process.pid, 0)  # neither the command nor a loop is left

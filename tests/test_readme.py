@@ -37,7 +37,10 @@ def test_python_examples_run(code, tmp_path):
 
 
 def reaches_its_entry_point(command):
-    """`make ...` runs `python -m companion ...` with words that its parser takes; other tests run those functions."""
+    """`make ...` runs `python -m companion ...` with words that its parser takes.
+
+    Other tests run those functions.
+    """
     shown = subprocess.run(
         [*command.split(), "--dry-run"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout

@@ -1,4 +1,7 @@
-"""`make verify`: passes when numbers are as they were on any processor; names what is not, its kind, and what to do."""
+"""`make verify`: passes when numbers are as they were on any processor.
+
+Names what is not, its kind, and what to do.
+"""
 
 import copy
 import json
@@ -52,7 +55,8 @@ def house(tmp_path, monkeypatch):
 
 @pytest.fixture
 def two_processors(monkeypatch):
-    """Let there be one other processor to play, and one other seed: a run of the tiny notebook takes seconds."""
+    """Let there be one other processor to play, and one other seed: a run of the tiny notebook
+    takes seconds."""
     monkeypatch.setattr(processors, "playable", lambda: ["sse"])
     monkeypatch.setattr(verify, "OTHER_SEEDS", (1,))
 

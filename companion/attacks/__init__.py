@@ -1,1 +1,2 @@
-"""What an eavesdropper learns: from messages to gradients (`eavesdropper`), from gradients to data (`inversion`)."""
+"""What an eavesdropper learns: from messages to gradients (`eavesdropper`), from gradients to data
+(`inversion`)."""

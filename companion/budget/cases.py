@@ -145,7 +145,8 @@ def worst_found(params: Params, data: mushrooms.Mushrooms) -> pd.DataFrame:
 
 
 def sandwich(params: Params, data: mushrooms.Mushrooms) -> pd.DataFrame:
-    """Return all measures and the audit of one modification a case, for the agent that tells most."""
+    """Return all measures and the audit of one modification a case, for the agent that tells
+    most."""
     sizes = params.audit_samples, params.audit_coordinates
     cases = [
         _Case(params.at(normalise=normalise), k, 1, 0, *sizes)
@@ -270,7 +271,8 @@ def _modification(
 
 
 def _states(scene: Scene, run: int, agent: int, k: int, point: np.ndarray) -> tuple:
-    """Return (y, other, step), one entry per coin from k on: as it is, and with a point replaced."""
+    """Return (y, other, step), one entry per coin from k on: as it is, and with a point
+    replaced."""
     history, got = scene.history[run, agent], scene.received(run, agent)
     own = scene.unmodified(run, agent)
     oracle = scene.problem(worst.adjacent(history, [k], point[None]))

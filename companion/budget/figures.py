@@ -103,7 +103,8 @@ def fig3(summary: Table, params: Params, origin: str) -> Figure:
     panels[-1].legend(fontsize="small", loc="lower right")
     house.caption(
         figure,
-        f"{origin} Agent i has d₀ + {params.d_0_slope:g} i; network weights {params.weight:g}; feature "
+        f"{origin} Agent i has d₀ + {params.d_0_slope:g} i; network weights {params.weight:g}; "
+        "feature "
         f"rows: {params.normalise}. Each curve: {params.runs} runs x {params.modifications} "
         f"modifications (first data point: {params.first_modifications}), largest of all agents.",
     )
@@ -111,7 +112,8 @@ def fig3(summary: Table, params: Params, origin: str) -> Figure:
 
 
 def arrivals(table: Table, params: Params, origin: str) -> Figure:
-    """Return the final budget by when the data point arrives: the paper's sum, and the exact one."""
+    """Return the final budget by when the data point arrives: the paper's sum, and the exact
+    one."""
     figure = Figure(figsize=(10.5, 4.6))
     left, right = figure.subplots(1, 2)
     styles = dict(zip(sorted(table["d_0"].unique()), ("-", "--", ":", "-."), strict=False))
@@ -134,7 +136,8 @@ def arrivals(table: Table, params: Params, origin: str) -> Figure:
     error = (table["upper"] - table["lower"]).max() / 2
     house.caption(
         figure,
-        f"{origin} T = {params.iterations}, weights {params.weight:g}, random modifications: dots are "
+        f"{origin} T = {params.iterations}, weights {params.weight:g}, random modifications: dots "
+        "are "
         f"{params.case_runs} runs, lines their medians; largest of all agents. Exact: to within "
         f"±{error:.2f}.",
     )
@@ -164,8 +167,10 @@ def worst(table: Table, params: Params, origin: str) -> Figure:
     right.legend(fontsize="x-small", loc="lower left")
     house.caption(
         figure,
-        f"{origin} T = {params.iterations}, weights {params.weight:g}, d₀ = {params.d_0:g}; medians of "
-        f"{params.worst_runs} run(s), {params.worst_rows} candidates a mushroom; largest of all agents.",
+        f"{origin} T = {params.iterations}, weights {params.weight:g}, d₀ = {params.d_0:g}; "
+        "medians of "
+        f"{params.worst_runs} run(s), {params.worst_rows} candidates a mushroom; largest of all "
+        "agents.",
     )
     return figure
 
@@ -188,7 +193,8 @@ def sandwich(table: Table, params: Params, origin: str) -> Figure:
     axes.legend(fontsize="small", loc="upper right", ncols=2)
     house.caption(
         figure,
-        f"{origin} T = {params.iterations}, weights {params.weight:g}, d₀ = {params.d_0:g}; one random "
+        f"{origin} T = {params.iterations}, weights {params.weight:g}, d₀ = {params.d_0:g}; one "
+        "random "
         f"modification a case; audits from {params.audit_samples} transcripts of each data set, "
         f"{params.audit_coordinates} coordinates, {CONFIDENCE:.1%} confidence.",
     )
@@ -224,7 +230,8 @@ def bounds(table: Table, params: Params, origin: str) -> Figure:
     right.set(xlabel="d₀", title=f"d₀ needed for δ = {params.target:g}")
     house.caption(
         figure,
-        f"{origin} Weights {params.weight:g}, d₀ = {params.d_0:g}. Spent: first data point, median of "
+        f"{origin} Weights {params.weight:g}, d₀ = {params.d_0:g}. Spent: first data point, median "
+        "of "
         f"{params.worst_runs} run(s); bounds: all data, all agents.",
     )
     return figure
@@ -283,7 +290,8 @@ def frontier(table: Table, kept: Table, params: Params, origin: str) -> Figure:
     figure.legend(handles=handles, fontsize="small", loc="outside upper center", ncols=3)
     house.caption(
         figure,
-        f"{origin} T = {params.iterations}. Budgets: medians of {params.frontier_runs} runs, largest of "
+        f"{origin} T = {params.iterations}. Budgets: medians of {params.frontier_runs} runs, "
+        "largest of "
         f"all agents; accuracies: means of {params.accuracy_runs} runs.",
     )
     return figure

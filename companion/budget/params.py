@@ -44,8 +44,8 @@ class Setting(AgentParams):
         """Raise when the parameters contradict each other or the data."""
         self.algorithm()
         if self.test >= rows:
-            rule = f"must be below {rows}, the number of mushrooms, so that some are left to learn from"
-            raise ParameterError(f"test = {self.test} {rule}")
+            rule = f"must be below {rows}, the number of mushrooms"
+            raise ParameterError(f"test = {self.test} {rule}, so that some are left to learn from")
 
 
 class Params(Setting):
@@ -86,7 +86,8 @@ class Params(Setting):
     neighbour_fading: Exponents = (0.0, 0.25)
 
     def memory(self) -> tuple[str, int]:
-        """Return what needs most memory in one process: messages, states, transcripts, histories."""
+        """Return what needs most memory in one process: messages, states, transcripts,
+        histories."""
         dim = mushrooms.problem("none")[1].dim
         own = history_bytes(1, self.iterations, self.samples)
         seen = min(self.audit_coordinates, 2 * self.iterations * dim)
@@ -116,7 +117,8 @@ class Params(Setting):
             for k in getattr(self, name):
                 if k >= self.iterations - 1:
                     raise ParameterError(
-                        f"{name} holds {k}, which must be below {self.iterations - 1}: a data point "
+                        f"{name} holds {k}, which must be below {self.iterations - 1}: a data "
+                        "point "
                         f"that arrives at k first moves the message of k + 1, and the last message "
                         f"is that of iterations - 1"
                     )

@@ -99,7 +99,8 @@ def _algorithm(
     lam_0: float = 1.0,
     nu: float = 0.6,
 ) -> tuple[Algorithm1, float]:
-    """Return the algorithm of a learner, and to what it clips: rows have norm 1, so 1 clips none."""
+    """Return the algorithm of a learner, and to what it clips: rows have norm 1, so 1 clips
+    none."""
     if target:
         algorithm = planned(params, target).algorithm()
         plain = {"quantised": False, "degree": 1, "at_sent": False, "box": None}

@@ -265,7 +265,8 @@ def units(params: Params, learned: pd.DataFrame) -> pd.DataFrame:
 
 
 def profiles(params: Params, largest: float = 4.0) -> pd.DataFrame:
-    """Return delta(epsilon) of each target, and that of the Gaussian curve with the same affinity."""
+    """Return delta(epsilon) of each target, and that of the Gaussian curve with the same
+    affinity."""
     epsilon = np.linspace(0.0, largest, 81)
     tables = []
     for target in params.promise_targets:

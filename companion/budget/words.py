@@ -26,7 +26,8 @@ def spent(summary: pd.DataFrame, params: Params) -> Markdown:
     low, high = (last.loc[("uniform", d_0), "vacuous"] for d_0 in ends)
     return Markdown(
         f"After {params.iterations} iterations a data point of the whole run has cost a median of "
-        f"**{few:.3g}** at $d_0 = {ends[0]:g}$ and {many:.3g} at $d_0 = {ends[1]:g}$; the first data "
+        f"**{few:.3g}** at $d_0 = {ends[0]:g}$ and {many:.3g} at $d_0 = {ends[1]:g}$; the first "
+        "data "
         f"point **{first:.3g}** and {later:.3g}. Above 1 the sum says nothing: that is so for "
         f"{low:.0%} of all modifications at $d_0 = {ends[0]:g}$ and for {high:.0%} at "
         f"$d_0 = {ends[1]:g}$."
@@ -42,9 +43,11 @@ def arrivals(table: pd.DataFrame, params: Params) -> Markdown:
     scaled = middle.loc[("l1", coarse, late)]
     return Markdown(
         f"Unnormalised, $d_0 = {fine:g}$: from $k = {early}$ to $k = {late}$ the sum falls from "
-        f"{first['paper']:.3g} to {last['paper']:.3g}, the exact number from {first['exact']:.3g} to "
+        f"{first['paper']:.3g} to {last['paper']:.3g}, the exact number from {first['exact']:.3g} "
+        "to "
         f"{last['exact']:.3g}. With rows of L1 norm 1 and $d_0 = {coarse:g}$ they end at "
-        f"{scaled['paper']:.2g} and {scaled['exact']:.2g}. Whether Fig. 3 lies within the valid range "
+        f"{scaled['paper']:.2g} and {scaled['exact']:.2g}. Whether Fig. 3 lies within the valid "
+        "range "
         "is decided by these choices, and the paper does not state them."
     )
 
@@ -61,9 +64,12 @@ def sandwich(measured: pd.DataFrame) -> Markdown:
         f"Look at rows: {telling['normalise']}, $k = {telling['k']}$. The paper's sum is "
         f"**{telling['paper']:.3g}** and says nothing; the exact total variation is "
         f"**{telling['exact']:.3g}**: an attacker who sees everything is right in {right:.0%} of "
-        f"cases, and ours has proven {telling['audit']:.3g}. Adding up deltas is what makes Fig. 3 so "
-        "large: thousands of coins that fall nearly the same way under both data sets do not add up, "
-        f"they average out. The audit exceeds the exact number in {refuted} of {len(measured)} cases: "
+        f"cases, and ours has proven {telling['audit']:.3g}. Adding up deltas is what makes Fig. 3 "
+        "so "
+        "large: thousands of coins that fall nearly the same way under both data sets do not add "
+        "up, "
+        f"they average out. The audit exceeds the exact number in {refuted} of {len(measured)} "
+        "cases: "
         f"{ending}."
     )
 
@@ -114,7 +120,8 @@ def promise(promises: pd.DataFrame, params: Params) -> Markdown:
 
 def _promise(row, params: Params) -> str:
     return (
-        f"$\\delta \\le$ **{row.certified:.3f}** for one data point of {params.samples} mushrooms of "
+        f"$\\delta \\le$ **{row.certified:.3f}** for one data point of {params.samples} mushrooms "
+        "of "
         f"one agent, whatever anybody does with all that is ever sent: **{row.accuracy:.1%}** "
         f"[{row.accuracy_low:.1%}, {row.accuracy_high:.1%}] after {row.t} iterations, {row.runs} "
         f"runs. Its twin has {row.accuracy_unquantised:.1%}, Fig. 2's unprotected learner "
@@ -130,7 +137,8 @@ def proven(table: pd.DataFrame) -> Markdown:
         return Markdown("No attack was tried (`promise_audit_samples = 0`).")
     row = table.iloc[0]
     return Markdown(
-        f"Of the promised $\\delta = {row['certified']:.3f}$ it proves **{row['audited']:.3f}**, at "
+        f"Of the promised $\\delta = {row['certified']:.3f}$ it proves **{row['audited']:.3f}**, "
+        "at "
         f"confidence $1 - 10^{{{math.log10(RISK):.0f}}}$."
     )
 

@@ -1,1 +1,4 @@
-"""Notebook 4: five agents learn from brain waves; whose they are is to stay unknown (section 4.3)."""
+"""Notebook 4: five agents learn from brain waves.
+
+Whose they are is to stay hidden (section 4.3).
+"""

@@ -331,7 +331,7 @@ def straight(params: Attacking, data: Recordings) -> pd.DataFrame:
 
 
 def _observed(params: Attacking) -> list[tuple[str, int]]:
-    """Return (attacker, states): one state is "one round"; more are rounds of one run, or models."""
+    """Return (attacker, states): one state is "one round", more are rounds of a run, or models."""
     several = [states for states in params.identity_states if states > 1]
     first = [(ATTACKERS[0], 1)] if 1 in params.identity_states else []
     return first + [(attacker, states) for attacker in ATTACKERS[1:] for states in several]

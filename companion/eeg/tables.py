@@ -168,7 +168,7 @@ def settings(ablation: pd.DataFrame | None, classes: int) -> pd.DataFrame | None
 
 
 def head_power(params: Params) -> np.ndarray:
-    """Return where the power of every subject lies [subjects, channels]: log10, against its mean."""
+    """Return where the power of each subject lies [subjects, channels]: log10, against its mean."""
     trials = scene(params, False)
     own = [trials.known[trials.known_who == person] for person in params.subjects]
     power = np.log10(np.stack([(x**2).mean(axis=(0, 2)) for x in own]))

@@ -1,1 +1,2 @@
-"""Gradient oracles: functions (theta [runs, agents, dim], t) -> gradients, which know nothing of the optimizer."""
+"""Gradient oracles: functions (theta [runs, agents, dim], t) -> gradients, which know nothing of
+the optimizer."""

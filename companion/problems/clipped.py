@@ -2,9 +2,10 @@
 
     g_t^i = 1/N_t sum_{k < N_t} min(1, C / |v_k|) v_k,    v_k = grad loss(theta, sample k),
 
-N_t = samples (warm_up + t + 1), over what agent i has. A *model* knows the sum of clipped gradients of some samples: a
-softmax or one hidden layer in closed form, for the length of a sample's gradient follows from the
-lengths of its factors; any other torch module sample by sample (`PerSample`, `torch.func`).
+N_t = samples (warm_up + t + 1), over what agent i has. A *model* knows the sum of clipped gradients
+of some samples: a softmax or one hidden layer in closed form, for the length of a sample's gradient
+follows from the lengths of its factors; any other torch module sample by sample (`PerSample`,
+`torch.func`).
 
 Outputs are computed in float32, gradients are summed in float64: `accountant.promise` counts on it.
 """

@@ -217,7 +217,8 @@ class EEGNet(nn.Module):
     def _spectrum(self, x: torch.Tensor) -> torch.Tensor:
         if x.ndim != 3 or x.shape[1:] != (self.channels, self.samples):
             raise ValueError(
-                f"x has shape {tuple(x.shape)}, it must be [trials, {self.channels}, {self.samples}]"
+                f"x has shape {tuple(x.shape)}, it must be [trials, {self.channels}, "
+                f"{self.samples}]"
             )
         return torch.fft.rfft(x, _long_enough(self.samples, self.kernel))
 

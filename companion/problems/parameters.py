@@ -47,7 +47,8 @@ class Layout:
         return sum(self.sizes)
 
     def views(self, vector: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Return the parameters as views of flat vectors `[..., dim]`: gradients are flat as well."""
+        """Return the parameters as views of flat vectors `[..., dim]`: gradients are flat as
+        well."""
         pieces = zip(self.names, vector.split(self.sizes, dim=-1), self.shapes, strict=True)
         return {name: piece.view(*vector.shape[:-1], *shape) for name, piece, shape in pieces}
 

@@ -1,8 +1,9 @@
 """`make test-matrix`: the tests and `verify` as other machines would run them, in one table.
 
-Rows are processors that this one can play (`processors`), one core, a busy machine, and other Pythons. All but the last run
-the tests marked `sensitive` (where rounding, threads, time or processes matter) and `verify`; another Python runs the whole
-suite in a copy of the project with its own .venv, made by the project's own set-up. Logs and copies are in data/cache/matrix.
+Rows are processors that this one can play (`processors`), one core, a busy machine, and other
+Pythons. All but the last run the tests marked `sensitive` (where rounding, threads, time or
+processes matter) and `verify`; another Python runs the whole suite in a copy of the project with
+its own .venv, made by the project's own set-up. Logs and copies are in data/cache/matrix.
 """
 
 from __future__ import annotations
@@ -30,7 +31,16 @@ LOOPS = 2  # beside which a busy machine tests
 PYTHONS = ("python3.11", "python3.12", "python3.13")
 ROWS = (*processors.VARIABLES, ONE_CORE, BUSY, *PYTHONS)
 PARTS = ("tests", "verify")
-LEFT_OUT = (".git", ".venv", "cache", "__pycache__", ".*_cache", ".hypothesis", ".ipynb_checkpoints")  # of a copy
+# of a copy
+LEFT_OUT = (
+    ".git",
+    ".venv",
+    "cache",
+    "__pycache__",
+    ".*_cache",
+    ".hypothesis",
+    ".ipynb_checkpoints",
+)
 NAMES_SHOWN = 3
 
 
@@ -40,7 +50,10 @@ class MatrixError(ValueError):
 
 @dataclass
 class Outcome:
-    """What came of one part of one row; `code` is None where it could not be run, and `words` say why."""
+    """What came of one part of one row.
+
+    `code` is None where it could not be run, and `words` say why.
+    """
 
     row: str
     part: str
@@ -99,7 +112,17 @@ def _command(part: str) -> list[str]:
     """Return the command of a part; the tests use all cores that they may."""
     if part == "verify":
         return [sys.executable, "-m", "companion", "verify"]
-    return [sys.executable, "-m", "pytest", "-m", "sensitive", "-n", str(cores()), "--dist", "loadfile"]
+    return [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-m",
+        "sensitive",
+        "-n",
+        str(cores()),
+        "--dist",
+        "loadfile",
+    ]
 
 
 def _prefix(row: str) -> list[str]:
@@ -131,10 +154,18 @@ def _whole_suite(row: str, python: str) -> Outcome:
     """Return what comes of the whole suite on another Python, in a copy with its own .venv."""
     copy = FOLDER / row
     _copy(copy)
-    made = _execute(row, "set-up", [str(python), str(copy / "companion" / "publish" / "environment.py")], {}, copy)
+    made = _execute(
+        row,
+        "set-up",
+        [str(python), str(copy / "companion" / "publish" / "environment.py")],
+        {},
+        copy,
+    )
     if made.code:
         return made
-    return _execute(row, "all tests", [environment.venv_python(str(copy)), "-m", "companion", "test"], {}, copy)
+    return _execute(
+        row, "all tests", [environment.venv_python(str(copy)), "-m", "companion", "test"], {}, copy
+    )
 
 
 def _copy(folder: Path) -> None:
@@ -148,12 +179,16 @@ def _copy(folder: Path) -> None:
 
 @functools.cache
 def find_python(name: str) -> str | None:
-    """Return the path of a Python of this name that works, or nothing: a name on the PATH may lead nowhere."""
+    """Return the path of a Python of this name that works, or nothing: a name on the PATH may lead
+    nowhere."""
     version = name.removeprefix("python")
     if sys.version_info[:2] == tuple(map(int, version.split("."))):
         return getattr(sys, "_base_executable", sys.executable)
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
-    places = [shutil.which(name), *sorted(map(str, pyenv.glob(f"{version}*/bin/{name}")), reverse=True)]
+    places = [
+        shutil.which(name),
+        *sorted(map(str, pyenv.glob(f"{version}*/bin/{name}")), reverse=True),
+    ]
     return next((place for place in places if place and _is_version(place, version)), None)
 
 
@@ -165,7 +200,9 @@ def _is_version(python: str, version: str) -> bool:
     return False
 
 
-def _execute(row: str, part: str, command: list[str], variables: Mapping[str, str], folder: Path = ROOT) -> Outcome:
+def _execute(
+    row: str, part: str, command: list[str], variables: Mapping[str, str], folder: Path = ROOT
+) -> Outcome:
     """Return what comes of a command; all that it prints goes to a log."""
     log = FOLDER / f"{row}-{part.replace(' ', '-')}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -186,7 +223,9 @@ def _outer(folder: Path) -> dict[str, str]:
 
 def _wait(command: list[str], variables: Mapping[str, str], folder: Path, file) -> int:
     """Run a command to its end; Ctrl-C reaches it, too, as it is in the same terminal."""
-    process = subprocess.Popen(command, cwd=folder, env=variables, stdout=file, stderr=subprocess.STDOUT)
+    process = subprocess.Popen(
+        command, cwd=folder, env=variables, stdout=file, stderr=subprocess.STDOUT
+    )
     try:
         return process.wait()
     except BaseException:
@@ -197,7 +236,9 @@ def _wait(command: list[str], variables: Mapping[str, str], folder: Path, file) 
 
 def summary(log: str) -> tuple[str, list[str]]:
     """Return the last line that counts, of pytest or of verify, and the names of what failed."""
-    counted = re.findall(r"(?m)^(?:=+ )?(\d+ (?:passed|failed|error|skipped|deselected).*?)(?: in [\d.]+s.*)?$", log)
+    counted = re.findall(
+        r"(?m)^(?:=+ )?(\d+ (?:passed|failed|error|skipped|deselected).*?)(?: in [\d.]+s.*)?$", log
+    )
     said = re.findall(r"(?m)^(?:verify|Set-up): (.*)$", log)
     failing = re.findall(r"(?m)^(?:FAILED|ERROR) (\S+)", log)
     last = log.strip().splitlines()[-1:] or ["it printed nothing"]
@@ -213,12 +254,17 @@ def _ended(outcome: Outcome) -> str:
 
 
 def table(outcomes: Iterable[Outcome]) -> str:
-    """Return one line for each part of each row: machine, part, exit, seconds, what was said, what failed first."""
+    """Return one line for each part of each row: machine, part, exit, seconds, what was said, what
+    failed first."""
     rows = [("machine", "part", "exit", "seconds", "result", "failing")]
     for outcome in outcomes:
         ran = outcome.code is not None
         names = " ".join(name.rpartition("/")[2] for name in outcome.failing[:NAMES_SHOWN])
-        more = f" and {len(outcome.failing) - NAMES_SHOWN} more" if len(outcome.failing) > NAMES_SHOWN else ""
+        more = (
+            f" and {len(outcome.failing) - NAMES_SHOWN} more"
+            if len(outcome.failing) > NAMES_SHOWN
+            else ""
+        )
         code, seconds = (str(outcome.code), f"{outcome.seconds:.0f}") if ran else ("-", "-")
         rows.append((outcome.row, outcome.part, code, seconds, outcome.words, names + more))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]

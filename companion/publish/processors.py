@@ -1,8 +1,9 @@
 """Other processors, as far as one processor can play them.
 
-The variables cap the instructions that torch (ATen, oneDNN, MKL), numpy, OpenBLAS and numba may use. Sums are then taken in
-another order, and the last bits differ as they do on another machine. What they cannot play: instructions that this processor
-does not have, and MKL's own choice on processors that are not Intel's (it ignores MKL_ENABLE_INSTRUCTIONS there, mostly).
+The variables cap the instructions that torch (ATen, oneDNN, MKL), numpy, OpenBLAS and numba may
+use. Sums are then taken in another order, and the last bits differ as they do on another machine.
+What they cannot play: instructions that this processor does not have, and MKL's own choice on
+processors that are not Intel's (it ignores MKL_ENABLE_INSTRUCTIONS there, mostly).
 """
 
 from __future__ import annotations
@@ -39,15 +40,21 @@ VARIABLES = {
     },
 }
 NUMPY_KEEPS = {"sse": (), "compatible": (), "avx2": ("X86_V3", "AVX2", "FMA3")}  # of what it finds
-NEEDED = {"sse": "sse4_2", "avx2": "avx2", "avx512": "avx512f", "compatible": "sse4_2"}  # as Linux names instructions
+# as Linux names instructions
+NEEDED = {"sse": "sse4_2", "avx2": "avx2", "avx512": "avx512f", "compatible": "sse4_2"}
 
 
 def flags(description: Path = Path("/proc/cpuinfo")) -> frozenset[str] | None:
-    """Return the instructions that this processor has, by Linux's names; nothing where the system does not say."""
+    """Return the instructions that this processor has, by Linux's names.
+
+    Nothing where the system does not say.
+    """
     if not description.exists():
         return None
     lines = description.read_text(encoding="utf-8", errors="replace").splitlines()
-    found = (line.partition(":")[2].split() for line in lines if line.startswith(("flags", "Features")))
+    found = (
+        line.partition(":")[2].split() for line in lines if line.startswith(("flags", "Features"))
+    )
     return frozenset(next(found, []))
 
 
@@ -67,9 +74,13 @@ def playable() -> list[str]:
 
 
 def variables(name: str, cache: Path) -> dict[str, str]:
-    """Return the environment that plays a processor; numba's compiled code is kept apart from the others'."""
+    """Return the environment that plays a processor.
+
+    Numba's compiled code is kept apart from the others'.
+    """
     chosen = {**VARIABLES[name], "NUMBA_CACHE_DIR": str(cache / "numba" / name)}
-    if name in NUMPY_KEEPS:  # numpy only warns of names that it does not know, so it is asked for its own
+    # numpy only warns of names that it does not know, so it is asked for its own
+    if name in NUMPY_KEEPS:
         found = np.show_config(mode="dicts").get("SIMD Extensions", {}).get("found", [])
         chosen["NPY_DISABLE_CPU_FEATURES"] = " ".join(set(found) - set(NUMPY_KEEPS[name]))
     return chosen

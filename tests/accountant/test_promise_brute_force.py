@@ -211,7 +211,8 @@ def test_caught_a_dither_reused_over_time():
 
 
 def test_caught_a_dither_shared_in_advance():
-    """Degree 1: who is told the next dithers steers 40 coordinates of a message onto their grids."""
+    """Degree 1: who is told the next dithers steers 40 coordinates of a message onto their
+    grids."""
     eps, n, dither = 1e-3, 40, generator(2, Purpose.DITHER).random(40)
     laws = [quantizer.pmf(dither + move, 1.0, dither) for move in (0.0, eps)]
     assert (laws[0].upper_probability < 1e-12).all()  # on the grid: sent as it is

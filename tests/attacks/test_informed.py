@@ -13,7 +13,8 @@ T, AGENT = 5, 1
 
 
 def heard_run(model):
-    """Return algorithm, oracle, ear and transcript of a small run with steps far above the shifts."""
+    """Return algorithm, oracle, ear and transcript of a small run with steps far above the
+    shifts."""
     random = generator(5, Purpose.DATA)
     x = random.normal(size=(5, 24, 3)).astype(np.float32)
     y = random.integers(2, size=(5, 24))

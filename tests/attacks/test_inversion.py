@@ -1,4 +1,5 @@
-"""Gradient inversion: right derivatives, the published attack step by step, labels, and images that come back."""
+"""Gradient inversion: right derivatives, the published attack step by step, labels, and images that
+come back."""
 
 import numpy as np
 import pytest
@@ -77,7 +78,8 @@ def test_derivatives_of_the_feature_loss_agree_with_finite_differences(digits):
 
 
 def test_the_first_steps_without_line_search_are_those_of_the_published_code(digits):
-    """One call of the published optimiser (20 steps; the first steps meet negative curvature) ends at the same loss."""
+    """One call of the published optimiser (20 steps; the first steps meet negative curvature) ends
+    at the same loss."""
     module, theta, heard = lenet(digits, torch.float64)
     start = torch.randn(1, 784, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
     loss = matching.Matching(module, theta, heard[:1], inversion.SHAPE, digits[1][:1])
@@ -188,7 +190,8 @@ class TestFeatures:
         assert (features.read(module, noisy).values - true).norm() / true.norm() < 0.2
 
     def test_the_images_of_the_papers_cnn_come_back(self, digits):
-        """Three of five at least: on emulated processors 19 or 20 of 20 came back (see above for the false alarms)."""
+        """Three of five at least: on emulated processors 19 or 20 of 20 came back (see above for
+        the false alarms)."""
         module, theta, heard = self.problem(digits, "sigmoid")
         found = features.invert(module, theta, heard, seed=0, restarts=1)
         error = (found.images - digits[0]).square().flatten(1).mean(dim=1)

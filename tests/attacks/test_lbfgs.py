@@ -35,7 +35,11 @@ def quadratics(problems=4, dim=12):
 def test_quadratics_are_solved_exactly():
     function, best = quadratics()
     found = minimise(function, torch.zeros_like(best), steps=200, gradient_tolerance=1e-10)
-    assert torch.allclose(found.x, best, atol=1e-8) and found.converged.all() and not found.diverged.any()
+    assert (
+        torch.allclose(found.x, best, atol=1e-8)
+        and found.converged.all()
+        and not found.diverged.any()
+    )
 
 
 def test_rosenbrock_ends_at_a_stationary_point_in_float64_and_float32():
@@ -52,12 +56,16 @@ def test_a_problem_takes_the_same_path_alone_and_in_a_batch():
         for row in range(len(start)):
             alone = minimise(rosenbrock, start[row : row + 1], steps=steps)
             assert torch.allclose(alone.x[0], together.x[row], rtol=1e-8, atol=1e-8)
-            assert alone.steps[0] == together.steps[row] and alone.converged[0] == together.converged[row]
+            assert (
+                alone.steps[0] == together.steps[row]
+                and alone.converged[0] == together.converged[row]
+            )
 
 
 @pytest.mark.parametrize("steps", [1, 4, 10, 20])
 def test_without_line_search_it_is_the_optimiser_of_torch(steps):
-    """`torch.optim.LBFGS` with learning rate one, from a start where some curvatures are negative, makes the same steps."""
+    """`torch.optim.LBFGS` with learning rate one, from a start where some curvatures are negative,
+    makes the same steps."""
     start = 0.3 * starts(1, 6)
     x = start.clone().requires_grad_()
     theirs = torch.optim.LBFGS([x], lr=1, max_iter=steps, max_eval=10 * steps, history_size=100)
@@ -67,7 +75,9 @@ def test_without_line_search_it_is_the_optimiser_of_torch(steps):
         return value[0]
 
     theirs.step(closure)
-    ours = minimise(rosenbrock, start, steps=steps, memory=100, line_search=False, progress_tolerance=0.0)
+    ours = minimise(
+        rosenbrock, start, steps=steps, memory=100, line_search=False, progress_tolerance=0.0
+    )
     assert torch.allclose(ours.x, x.detach(), rtol=1e-9, atol=1e-9)
 
 
@@ -87,10 +97,18 @@ def test_an_unbounded_problem_is_called_diverged_and_leaves_the_others_alone():
         value, gradient = function(x)
         downhill = torch.zeros_like(value, dtype=torch.bool)
         downhill[1] = True
-        return torch.where(downhill, -x.sum(dim=1), value), torch.where(downhill[:, None], -torch.ones_like(x), gradient)
+        return torch.where(downhill, -x.sum(dim=1), value), torch.where(
+            downhill[:, None], -torch.ones_like(x), gradient
+        )
 
-    found = minimise(with_a_slide, torch.zeros_like(best), steps=200, escape=1e3, gradient_tolerance=1e-10)
-    assert found.diverged.tolist() == [False, True, False] and found.converged.tolist() == [True, False, True]
+    found = minimise(
+        with_a_slide, torch.zeros_like(best), steps=200, escape=1e3, gradient_tolerance=1e-10
+    )
+    assert found.diverged.tolist() == [False, True, False] and found.converged.tolist() == [
+        True,
+        False,
+        True,
+    ]
     assert torch.allclose(found.x[[0, 2]], best[[0, 2]], atol=1e-8)
 
 
@@ -121,7 +139,13 @@ def test_narrowing_gives_the_same_and_costs_fewer_rows():
         return narrowed
 
     everything = torch.arange(len(best))
-    found = minimise(shifted(everything), torch.zeros_like(best), steps=100, gradient_tolerance=1e-10, narrow=shifted)
+    found = minimise(
+        shifted(everything),
+        torch.zeros_like(best),
+        steps=100,
+        gradient_tolerance=1e-10,
+        narrow=shifted,
+    )
     assert torch.allclose(found.x, best_of_easy, atol=1e-8)
     assert rows_seen[0] == 4 and set(rows_seen[2:]) == {1}
 
@@ -137,7 +161,9 @@ def test_it_stops_early_when_all_have_converged():
     assert len(calls) < 20
 
 
-@pytest.mark.parametrize(("options", "message"), [({"steps": 0}, "steps = 0"), ({"steps": 5, "memory": 0}, "memory = 0")])
+@pytest.mark.parametrize(
+    ("options", "message"), [({"steps": 0}, "steps = 0"), ({"steps": 5, "memory": 0}, "memory = 0")]
+)
 def test_nonsense_is_refused_in_one_sentence(options, message):
     with pytest.raises(ValueError, match=message):
         minimise(rosenbrock, starts(2, 3), **options)

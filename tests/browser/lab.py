@@ -1,4 +1,5 @@
-"""JupyterLab as a user starts it, in a process of its own, with settings that nobody else has, and gone when the test ends."""
+"""JupyterLab as a user starts it, in a process of its own, with settings that nobody else has, and
+gone when the test ends."""
 
 from __future__ import annotations
 
@@ -20,10 +21,17 @@ from companion.publish import environment
 
 ROOT = Path(environment.ROOT)
 START_SECONDS, STOP_SECONDS, ANSWER_SECONDS = 600, 300, 120  # a busy machine gets its time
-KERNEL_SECONDS = 20  # to tidy up; in half of it, as Jupyter counts, one with a pool of workers does not end by itself
+# to tidy up; in half of it, as Jupyter counts, one with a pool of workers does not end by itself
+KERNEL_SECONDS = 20
 LAB = (sys.executable, "-m", "companion", "lab", "--port", "0")  # 0: any free port
 MARK = "JUPYTER_RUNTIME_DIR"
-OWN = (MARK, "IPYTHONDIR", "JUPYTERLAB_SETTINGS_DIR", "JUPYTERLAB_WORKSPACES_DIR", "JUPYTER_CONFIG_DIR")
+OWN = (
+    MARK,
+    "IPYTHONDIR",
+    "JUPYTERLAB_SETTINGS_DIR",
+    "JUPYTERLAB_WORKSPACES_DIR",
+    "JUPYTER_CONFIG_DIR",
+)
 
 
 @dataclass
@@ -61,14 +69,19 @@ class Server:
         return self.process.wait(STOP_SECONDS)
 
     def left_over(self) -> list[str]:
-        """Return what still runs though the server has ended: kernels and their workers have time to go, too."""
-        return [_told(process) for process in psutil.wait_procs(_family(self.folder), STOP_SECONDS)[1]]
+        """Return what still runs though the server has ended: kernels and their workers have time
+        to go, too."""
+        return [
+            _told(process) for process in psutil.wait_procs(_family(self.folder), STOP_SECONDS)[1]
+        ]
 
 
 def _told(process: psutil.Process) -> str:
     """Return a process in words: number, parent, state, command."""
     with contextlib.suppress(psutil.Error):
-        return f"{process.pid} of {process.ppid()}, {process.status()}: {' '.join(process.cmdline())}"
+        return (
+            f"{process.pid} of {process.ppid()}, {process.status()}: {' '.join(process.cmdline())}"
+        )
     return f"{process.pid}, gone by now"
 
 
@@ -84,7 +97,8 @@ def serve(folder: Path, command: tuple[str, ...] = LAB, **options) -> Iterator[S
         process = subprocess.Popen(
             command,
             cwd=ROOT,
-            env={**os.environ, **own, "BROWSER": "true"},  # the command `true` in place of a browser
+            # the command `true` in place of a browser
+            env={**os.environ, **own, "BROWSER": "true"},
             start_new_session=True,
             **{"preexec_fn": hear_interrupts, **streams, **options},
         )
@@ -101,7 +115,8 @@ def serve(folder: Path, command: tuple[str, ...] = LAB, **options) -> Iterator[S
 
 
 def _family(folder: Path) -> list[psutil.Process]:
-    """Return the processes that carry this server's settings in their environment: kernels start sessions of their own."""
+    """Return the processes that carry this server's settings in their environment: kernels start
+    sessions of their own."""
     found = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
@@ -111,7 +126,8 @@ def _family(folder: Path) -> list[psutil.Process]:
 
 
 def hear_interrupts() -> None:
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore Ctrl-C
+    # a shell's background jobs ignore Ctrl-C
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _note(folder: Path) -> dict:

@@ -17,17 +17,21 @@ from tests.browser import lab
 
 NOTEBOOK = "01_convergence"
 RUN_SECONDS, REDRAW_SECONDS = 600, 300  # a busy machine gets its time; what it took is printed
-READY = ".jp-NotebookPanel .jp-Notebook-ExecutionIndicator[data-status='idle']"  # by the page, not by the server
+# by the page, not by the server
+READY = ".jp-NotebookPanel .jp-Notebook-ExecutionIndicator[data-status='idle']"
 PICTURE = ".widget-interact .widget-output img"
 
 
 @pytest.fixture
 def smoke_copy():
-    """Return a copy of the notebook with the smallest numbers written into its parameters cell, where the server finds it."""
+    """Return a copy of the notebook with the smallest numbers written into its parameters cell,
+    where the server finds it."""
     notebook = nbformat.read(batch.NOTEBOOKS / f"{NOTEBOOK}.ipynb", 4)
     cell = next(cell for cell in notebook.cells if "parameters" in cell.metadata.get("tags", []))
     for name, value in batch.profile("smoke")[NOTEBOOK].items():
-        cell.source, found = re.subn(rf"(?m)^({name}: \w+ = )[^#\n]*", rf"\g<1>{value!r}  ", cell.source)
+        cell.source, found = re.subn(
+            rf"(?m)^({name}: \w+ = )[^#\n]*", rf"\g<1>{value!r}  ", cell.source
+        )
         assert found == 1, name
     batch.CACHE.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="browser-", dir=batch.CACHE))
@@ -36,7 +40,9 @@ def smoke_copy():
     shutil.rmtree(folder)
 
 
-def test_notebook_one_runs_to_the_end_and_its_slider_redraws_the_figure(new_page, smoke_copy, tmp_path):
+def test_notebook_one_runs_to_the_end_and_its_slider_redraws_the_figure(
+    new_page, smoke_copy, tmp_path
+):
     with lab.serve(tmp_path) as server:
         page = new_page(1400, 1000)
         asked = []
@@ -53,7 +59,8 @@ def test_notebook_one_runs_to_the_end_and_its_slider_redraws_the_figure(new_page
 
 
 def run_all(page, server: lab.Server) -> None:
-    """Choose Run All Cells in the menu once the page is connected to its kernel, and wait for the last cell's number."""
+    """Choose Run All Cells in the menu once the page is connected to its kernel, and wait for the
+    last cell's number."""
     page.wait_for_selector(".jp-NotebookPanel .jp-CodeCell", timeout=1000 * RUN_SECONDS)
     wait(page, RUN_SECONDS, lambda: kernels(server) == [("idle", 1)])
     page.wait_for_selector(READY, state="attached")  # what is run before is dropped
@@ -64,9 +71,15 @@ def run_all(page, server: lab.Server) -> None:
 
 
 def kernels(server: lab.Server) -> list[tuple[str, int]]:
-    """Return state and connections of the server's kernels; none while it cannot describe one that it is just starting."""
+    """Return state and connections of the server's kernels.
+
+    None while it cannot describe one that it is just starting.
+    """
     try:
-        return [(kernel["execution_state"], kernel["connections"]) for kernel in server.get("api/kernels")]
+        return [
+            (kernel["execution_state"], kernel["connections"])
+            for kernel in server.get("api/kernels")
+        ]
     except urllib.error.HTTPError:
         return []
 
@@ -102,8 +115,14 @@ def check_executed(cells: list) -> None:
 
 
 def press(page, key: str) -> float:
-    """Press an arrow key on the first slider; return the seconds until number and picture are others."""
-    picture, readout = page.locator(PICTURE).first, page.locator(".widget-interact .widget-readout").first
+    """Press an arrow key on the first slider.
+
+    Return the seconds until number and picture are others.
+    """
+    picture, readout = (
+        page.locator(PICTURE).first,
+        page.locator(".widget-interact .widget-readout").first,
+    )
     handle = page.locator(".widget-interact .noUi-handle").first
     handle.scroll_into_view_if_needed()
     before, number = picture.get_attribute("src"), readout.inner_text()

@@ -31,14 +31,17 @@ def fetch(server, path, token):
 def own_addresses():
     """Return the addresses of this machine other than loopback."""
     found = (address.address for of_card in psutil.net_if_addrs().values() for address in of_card)
-    return [address for address in found if address.count(".") == 3 and not address.startswith("127.")]
+    return [
+        address for address in found if address.count(".") == 3 and not address.startswith("127.")
+    ]
 
 
 def listening(server):
     """Return the addresses at which the server and what it has started listen."""
     found, own = set(), psutil.Process(server.process.pid)
     for process in (own, *own.children(recursive=True)):
-        with contextlib.suppress(psutil.NoSuchProcess):  # it has ended in the meantime, as a browser's launcher does
+        # it has ended in the meantime, as a browser's launcher does
+        with contextlib.suppress(psutil.NoSuchProcess):
             connections = process.net_connections("inet")
             found |= {one.laddr.ip for one in connections if one.status == psutil.CONN_LISTEN}
     return found
@@ -54,9 +57,14 @@ def test_it_is_open_to_this_machine_alone_and_asks_for_its_token(tmp_path):
             assert fetch(server, "lab", token)[0] == 302  # to the page that asks for it
         assert listening(server) == {"127.0.0.1"}
         for address in own_addresses():
-            with pytest.raises(OSError), socket.create_connection((address, server.port), timeout=2):
+            with (
+                pytest.raises(OSError),
+                socket.create_connection((address, server.port), timeout=2),
+            ):
                 pass
-        assert server.url() in server.log(), "who has no browser on this machine needs the address with its token"
+        assert server.url() in server.log(), (
+            "who has no browser on this machine needs the address with its token"
+        )
         assert server.stop() == 130
         assert not server.left_over(), server.log()[-2000:]
 
@@ -68,7 +76,12 @@ def test_make_lab_in_a_terminal_ends_after_ctrl_c_twice(tmp_path):
     screen, keyboard = os.openpty()
     seen = bytearray()
     reader = threading.Thread(target=read_all, args=(screen, seen), daemon=True)
-    options = {"stdin": keyboard, "stdout": keyboard, "stderr": keyboard, "preexec_fn": take_terminal}
+    options = {
+        "stdin": keyboard,
+        "stdout": keyboard,
+        "stderr": keyboard,
+        "preexec_fn": take_terminal,
+    }
     with lab.serve(tmp_path, MAKE_LAB, **options) as server:
         os.close(keyboard)
         reader.start()

@@ -1,4 +1,5 @@
-"""Notebook 2: budgets obey their inequalities, do not depend on how work is cut, and refuse nonsense in one sentence."""
+"""Notebook 2: budgets obey their inequalities, do not depend on how work is cut, and refuse
+nonsense in one sentence."""
 
 import dataclasses
 import json
@@ -36,7 +37,8 @@ def computed():
 
 
 def test_spent_is_the_accountants_budget(scene):
-    """The sum over time, started where a data point arrives, is that of `trajectory.budget` over the whole run."""
+    """The sum over time, started where a data point arrives, is that of `trajectory.budget` over
+    the whole run."""
     k, point = shards.modifications(scene, 0, 1, 3, 30)  # more than ROWS: two batches
     assert len(k) > shards.ROWS
     start = np.zeros((1, scene.features.dim))
@@ -67,7 +69,8 @@ def test_shapes_and_the_largest_agent(computed):
 
 
 def test_nothing_is_spent_before_the_message_after_arrival(computed):
-    """The data point of time k first moves the state that is sent at k + 1: nothing is spent in the first k + 1 iterations."""
+    """The data point of time k first moves the state that is sent at k + 1: nothing is spent in the
+    first k + 1 iterations."""
     result = computed["uniform"]
     earliest = result["k"].min(axis=-1)
     for t, delta in zip(result["t"], result["delta"], strict=True):
@@ -100,7 +103,10 @@ def test_wrong_data_are_refused():
 
 @pytest.mark.parametrize(("k", "rows"), [(0, 0), (5, 0), (5, 20)])
 def test_the_sandwich(k, rows):
-    """paper >= sum >= product >= exact >= audit. The audit fails with probability at most 0.001, at a fixed seed."""
+    """paper >= sum >= product >= exact >= audit.
+
+    The audit fails with probability at most 0.001, at a fixed seed.
+    """
     found = cases.compute(SETTING.model_dump(), SHA, k, 0, 1, rows, 2000, 300)
     for larger, smaller in (
         ("paper", "sum"),
@@ -120,7 +126,8 @@ def test_the_worst_found_is_worse_than_random():
 
 
 def test_small_and_large_budgets_agree(monkeypatch):
-    """Where both ways to the exact number can be used, the sampled interval and the certain one overlap (99.9 %)."""
+    """Where both ways to the exact number can be used, the sampled interval and the certain one
+    overlap (99.9 %)."""
     monkeypatch.setattr(cases, "LARGE", 0.0)
     certain = cases.compute(SETTING.model_dump(), SHA, 5, 0, 1)
     monkeypatch.setattr(cases, "LARGE", 2.0)
@@ -165,7 +172,8 @@ def test_summary_and_falls():
 
 
 def test_bounds_come_in_order():
-    """Theorem 2.1 is never below our certificate, finite time never above all time, and a calibrated step meets its target."""
+    """Theorem 2.1 is never below our certificate, finite time never above all time, and a
+    calibrated step meets its target."""
     params = Params(iterations=30)
     promised = bounds.promised(params, DATA).set_index(["normalise", "bound"])
     for normalise in NORMALISATIONS:
@@ -193,7 +201,10 @@ def test_bounds_for_all_time_follow_as_far_as_they_are_told():
 
 
 def test_the_tail_agrees_with_following_it_further():
-    """Beyond the horizon the share is bounded analytically; ten times farther, one by one, it is nearly the same."""
+    """Beyond the horizon the share is bounded analytically.
+
+    Ten times farther, one by one, it is nearly the same.
+    """
     near, far = (bounds.used_up(Params(horizon=h), DATA, [50, 10_000]) for h in (2000, 20_000))
     assert (
         near["share"] <= far["share"] * (1 + 1e-9)

@@ -47,7 +47,8 @@ def test_shards_do_not_depend_on_their_neighbours(data, learner):
 
 
 def test_what_is_judged_is_what_is_sent(data, monkeypatch):
-    """The judged model lies on the grid of message T, and test rows are neither learnt nor tuned on."""
+    """The judged model lies on the grid of message T, and test rows are neither learnt nor tuned
+    on."""
     judged = {}
     monkeypatch.setattr(
         promise.centred,

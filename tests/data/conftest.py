@@ -33,7 +33,8 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def tiny_recordings(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with nine PhysioNet subjects and two BNCI subjects in the official layouts, a few trials each."""
+    """Return a folder with nine PhysioNet subjects and two BNCI subjects in the official layouts, a
+    few trials each."""
     folder = tmp_path_factory.mktemp("recordings")
     for subject in range(1, 10):
         writers.edf_subject(folder, subject)

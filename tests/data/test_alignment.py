@@ -1,4 +1,5 @@
-"""Euclidean alignment does what He and Wu say: identity mean covariance, no labels, the same offline and one by one."""
+"""Euclidean alignment does what He and Wu say: identity mean covariance, no labels, the same
+offline and one by one."""
 
 from __future__ import annotations
 
@@ -13,7 +14,11 @@ from tests.data import writers
 @pytest.fixture
 def trials() -> np.ndarray:
     random = np.random.default_rng(0)
-    return random.normal(size=(6, 6)) @ random.normal(size=(40, 6, 200)) * random.uniform(0.5, 2.0, (40, 1, 1))
+    return (
+        random.normal(size=(6, 6))
+        @ random.normal(size=(40, 6, 200))
+        * random.uniform(0.5, 2.0, (40, 1, 1))
+    )
 
 
 def test_the_mean_covariance_becomes_the_identity(trials):
@@ -22,7 +27,10 @@ def test_the_mean_covariance_becomes_the_identity(trials):
 
 
 def test_the_formula_is_he_and_wu_s(trials):
-    """Against scipy's own matrix functions; their R has no division by the samples, so they differ by sqrt(samples)."""
+    """Against scipy's own matrix functions.
+
+    Their R has no division by the samples, so they differ by sqrt(samples).
+    """
     theirs = np.mean([x @ x.T for x in trials], axis=0)
     expected = linalg.inv(linalg.sqrtm(theirs)) @ trials * np.sqrt(200)
     np.testing.assert_allclose(alignment.align(trials), expected, rtol=1e-8, atol=1e-10)
@@ -45,7 +53,9 @@ def test_the_incremental_reference_ends_where_the_offline_one_does(trials):
 def test_an_incremental_trial_knows_the_past_and_not_the_future(trials):
     aligned, _ = alignment.align_incrementally(trials)
     for k in (0, 7, 39):
-        np.testing.assert_allclose(aligned[k], alignment.fit(trials[: k + 1]).align(trials[k]), rtol=1e-8, atol=1e-10)
+        np.testing.assert_allclose(
+            aligned[k], alignment.fit(trials[: k + 1]).align(trials[k]), rtol=1e-8, atol=1e-10
+        )
     future = trials.copy()
     future[20:] *= 100.0
     np.testing.assert_array_equal(alignment.align_incrementally(future)[0][:20], aligned[:20])
@@ -63,7 +73,9 @@ def test_pieces_make_the_same_as_the_whole(trials, cuts):
 
 def test_the_order_of_arrival_does_not_matter(trials):
     shuffled = trials[np.random.default_rng(2).permutation(40)]
-    np.testing.assert_allclose(alignment.fit(shuffled).covariance, alignment.fit(trials).covariance, rtol=1e-12)
+    np.testing.assert_allclose(
+        alignment.fit(shuffled).covariance, alignment.fit(trials).covariance, rtol=1e-12
+    )
 
 
 def test_labels_play_no_part():

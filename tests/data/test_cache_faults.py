@@ -41,7 +41,9 @@ def cached(tiny_recordings):
 
 
 def _killed_while_writing(target: Path, content: Path) -> None:
-    writer = subprocess.Popen([sys.executable, "-c", KILLED_WRITER, str(target), str(content)], stdout=subprocess.PIPE)
+    writer = subprocess.Popen(
+        [sys.executable, "-c", KILLED_WRITER, str(target), str(content)], stdout=subprocess.PIPE
+    )
     assert writer.stdout is not None and writer.stdout.readline() == b"half\n"
     writer.kill()
     writer.wait()
@@ -112,7 +114,10 @@ def test_a_folder_in_the_place_of_the_cache_file(cached, tiny_recordings, caplog
     path.unlink()
     path.mkdir()
     assert recordings.load(writers.PHYSIONET, 1, tiny_recordings).digest() == good.digest()
-    assert all("\n" not in line and str(path) in line for line in caplog.messages) and len(caplog.messages) == 2
+    assert (
+        all("\n" not in line and str(path) in line for line in caplog.messages)
+        and len(caplog.messages) == 2
+    )
 
 
 LIMITED = """
@@ -128,12 +133,18 @@ print(mnist.read(Path(sys.argv[1]), "a test", published).train_images.shape)
 
 
 def test_no_room_for_the_cache_file_in_a_real_process(tmp_path, cache):
-    """The operating system refuses to let any file grow beyond 8 kB; the data comes all the same."""
+    """The operating system refuses to let any file grow beyond 8 kB.
+
+    The data comes all the same.
+    """
     resource = pytest.importorskip("resource")
     published = writers.mnist_files(tmp_path)
     facts = {name: (file.shape, file.md5, file.sha256) for name, file in published.items()}
     said = subprocess.run(
-        [sys.executable, "-c", LIMITED, str(tmp_path), json.dumps(facts)], capture_output=True, text=True, check=True
+        [sys.executable, "-c", LIMITED, str(tmp_path), json.dumps(facts)],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert said.stdout.strip() == "(30, 28, 28)"
     assert "not cached (File too large)" in said.stderr and said.stderr.count("\n") == 1
@@ -147,7 +158,11 @@ def tiny_disk(tmp_path, monkeypatch):
     disk = tmp_path / "disk"
     disk.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "none", str(disk)]
-    if os.geteuid() != 0 or not shutil.which("mount") or subprocess.run(mount, capture_output=True).returncode:
+    if (
+        os.geteuid() != 0
+        or not shutil.which("mount")
+        or subprocess.run(mount, capture_output=True).returncode
+    ):
         pytest.skip("a small disk can be mounted only as root")
     monkeypatch.setenv("LDP_CACHE", str(disk))
     yield disk
@@ -157,12 +172,15 @@ def tiny_disk(tmp_path, monkeypatch):
 def test_a_full_disk(tiny_disk, tiny_recordings, caplog):
     found = recordings.load(writers.PHYSIONET, 1, tiny_recordings)
     assert found.X.shape == (12, 22, 640)
-    assert len(caplog.messages) == 1 and "not cached (No space left on device)" in caplog.messages[0]
+    assert (
+        len(caplog.messages) == 1 and "not cached (No space left on device)" in caplog.messages[0]
+    )
     assert cached_files(tiny_disk) == []
 
 
 def test_a_full_disk_simulated(tiny_recordings, cache, caplog, monkeypatch):
-    """The same where nothing can be mounted: the flush to the disk fails after all bytes were written."""
+    """The same where nothing can be mounted: the flush to the disk fails after all bytes were
+    written."""
 
     def full(_):
         raise OSError(28, "No space left on device")

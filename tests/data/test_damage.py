@@ -1,4 +1,5 @@
-"""Damaged data is refused in one line that names the file and what is wrong, and nothing of it stays in the cache."""
+"""Damaged data is refused in one line that names the file and what is wrong, and nothing of it
+stays in the cache."""
 
 from __future__ import annotations
 
@@ -33,11 +34,17 @@ MUSHROOMS = {
     "two rows swapped": (lambda b: b[46:92] + b[:46] + b[92:], "its sha256 is"),
     "an unknown class": (lambda b: b"x" + b[1:], "has 8123 rows of class e or p"),
     "a class changed": (lambda b: b"e" + b[1:], "has 3915 poisonous rows, published are 3916"),
-    "a missing value filled in": (lambda b: b.replace(b"?", b"b", 1), "has 2479 missing stalk-roots"),
+    "a missing value filled in": (
+        lambda b: b.replace(b"?", b"b", 1),
+        "has 2479 missing stalk-roots",
+    ),
     "another missing value": (lambda b: b[:2] + b"?" + b[3:], "has 2481 missing values in all"),
     "a comma lost": (lambda b: b[:1] + b[2:], "line 1 must be 23 letters between commas"),
     "not text": (lambda b: gzip.compress(b), "is not a text of letters"),
-    "a web page": (lambda b: b"<html><body>404 Not Found</body></html>", "must be 23 letters between commas"),
+    "a web page": (
+        lambda b: b"<html><body>404 Not Found</body></html>",
+        "must be 23 letters between commas",
+    ),
 }
 
 
@@ -86,7 +93,10 @@ def test_mnist_packed(case, tmp_path, cache):
 IDX = {
     "another magic number": (lambda b: b"\x00\x00\x0d\x01" + b[4:], "starts with 00000d01"),
     "header cut": (lambda b: b[:6], "starts with 00000801"),
-    "another shape": (lambda b: b[:4] + (29).to_bytes(4, "big") + b[8:], "has shape (29,), published is (30,)"),
+    "another shape": (
+        lambda b: b[:4] + (29).to_bytes(4, "big") + b[8:],
+        "has shape (29,), published is (30,)",
+    ),
     "too short": (lambda b: b[:-1], "has 29 elements, shape (30,) needs 30"),
     "too long": (lambda b: b + b"\0", "has 31 elements, shape (30,) needs 30"),
     "a label 10": (lambda b: b[:-1] + b"\x0a", "has the label 10, labels are 0 ... 9"),
@@ -109,7 +119,9 @@ def test_mnist_that_is_no_gzip_file_though_its_checksum_is_right(tmp_path, cache
     path = tmp_path / "train-labels-idx1-ubyte.gz"
     path.write_bytes(b"not packed")
     published[path.stem] = File((30,), hashlib.md5(b"not packed").hexdigest(), "")
-    refused(lambda: mnist.read(tmp_path, "a test", published), path, "is not a whole gzip file", cache)
+    refused(
+        lambda: mnist.read(tmp_path, "a test", published), path, "is not a whole gzip file", cache
+    )
 
 
 def test_mnist_plain_with_another_checksum(tmp_path, cache):
@@ -129,7 +141,9 @@ def test_mnist_where_a_file_is_a_folder(tmp_path, cache):
 
 # Epochs in our own form: how the arrays of a good file are changed.
 def _changed(**changes) -> Callable[[dict], dict]:
-    return lambda arrays: {name: value for name, value in (arrays | changes).items() if value is not None}
+    return lambda arrays: {
+        name: value for name, value in (arrays | changes).items() if value is not None
+    }
 
 
 def _edited(name: str, edit: Callable[[np.ndarray], np.ndarray]) -> Callable[[dict], dict]:
@@ -146,40 +160,79 @@ ARRAYS = {
     "no y": (_changed(y=None), "has no array 'y'"),
     "no fs": (_changed(fs=None), "has no array 'fs'"),
     "no ch_names": (_changed(ch_names=None), "has no array 'ch_names'"),
-    "neither session nor run": (_changed(session=None, run=None), "has neither an array 'session' nor 'run'"),
-    "X with two dimensions": (_edited("X", lambda x: x[0]), "it must be [trials, channels, samples]"),
+    "neither session nor run": (
+        _changed(session=None, run=None),
+        "has neither an array 'session' nor 'run'",
+    ),
+    "X with two dimensions": (
+        _edited("X", lambda x: x[0]),
+        "it must be [trials, channels, samples]",
+    ),
     "X a single number": (_changed(X=np.float32(1.0)), "it must be an array of numbers"),
     "X of text": (_changed(X=np.full((8, 22, 50), "a")), "it must be an array of numbers"),
-    "X complex": (_changed(X=np.ones((8, 22, 50), dtype=complex)), "it must be an array of numbers"),
+    "X complex": (
+        _changed(X=np.ones((8, 22, 50), dtype=complex)),
+        "it must be an array of numbers",
+    ),
     "no trials": (
         lambda arrays: arrays | {name: arrays[name][:0] for name in ("X", "y", "session", "run")},
         "X has no trials",
     ),
     "no samples": (_edited("X", lambda x: x[..., :0]), "no channels or no samples"),
-    "NaN": (_edited("X", lambda x: _set(x, (3, 4, 5), np.nan)), "X is not finite in trial 3, channel 4"),
-    "infinity": (_edited("X", lambda x: _set(x, (7, 0, 0), -np.inf)), "X is not finite in trial 7, channel 0"),
-    "too large for float32": (_changed(X=np.full((8, 22, 50), 1e300)), "X is not finite in trial 0, channel 0"),
-    "a flat channel": (_edited("X", lambda x: _set(x, (slice(None), 7), 3.0)), "channel C3 is constant in every trial"),
+    "NaN": (
+        _edited("X", lambda x: _set(x, (3, 4, 5), np.nan)),
+        "X is not finite in trial 3, channel 4",
+    ),
+    "infinity": (
+        _edited("X", lambda x: _set(x, (7, 0, 0), -np.inf)),
+        "X is not finite in trial 7, channel 0",
+    ),
+    "too large for float32": (
+        _changed(X=np.full((8, 22, 50), 1e300)),
+        "X is not finite in trial 0, channel 0",
+    ),
+    "a flat channel": (
+        _edited("X", lambda x: _set(x, (slice(None), 7), 3.0)),
+        "channel C3 is constant in every trial",
+    ),
     "y too short": (_edited("y", lambda y: y[:-1]), "y has shape (7,), X has 8 trials"),
     "y with a fraction": (_edited("y", lambda y: y + 0.5), "y must be whole numbers"),
     "y negative": (_edited("y", lambda y: y - 1), "y must be whole numbers from 0"),
-    "y beyond the classes": (_edited("y", lambda y: y + 1), "y has the value 4, but there are 4 classes"),
+    "y beyond the classes": (
+        _edited("y", lambda y: y + 1),
+        "y has the value 4, but there are 4 classes",
+    ),
     "session too long": (_edited("session", lambda s: np.append(s, s)), "session has shape (16,)"),
     "run of text": (_changed(run=np.full(8, "R")), "run must be whole numbers"),
-    "another channel name": (_edited("ch_names", lambda c: _set(c, 7, "T9")), "has no channel C3; its channels are Fz, "),
+    "another channel name": (
+        _edited("ch_names", lambda c: _set(c, 7, "T9")),
+        "has no channel C3; its channels are Fz, ",
+    ),
     "a channel name twice": (_edited("ch_names", lambda c: _set(c, 7, "C4")), "ch_names = "),
-    "a channel name too few": (_edited("ch_names", lambda c: c[:-1]), "ch_names has 21 names, X has 22 channels"),
-    "a class twice": (_changed(classes=["a", "a", "b", "c"]), "classes = a, a, b, c must be all different"),
+    "a channel name too few": (
+        _edited("ch_names", lambda c: c[:-1]),
+        "ch_names has 21 names, X has 22 channels",
+    ),
+    "a class twice": (
+        _changed(classes=["a", "a", "b", "c"]),
+        "classes = a, a, b, c must be all different",
+    ),
     "fs zero": (_changed(fs=0.0), "fs = 0.0 must be positive and finite"),
     "fs NaN": (_changed(fs=np.nan), "fs = nan must be positive and finite"),
     "fs a list": (_changed(fs=[100.0, 100.0]), "only"),
-    "whole numbers without a scale": (_edited("X", lambda x: (x * 99).astype(np.int16)), "there must be a 'scale'"),
+    "whole numbers without a scale": (
+        _edited("X", lambda x: (x * 99).astype(np.int16)),
+        "there must be a 'scale'",
+    ),
     "a negative scale": (
         lambda arrays: arrays | {"X": (arrays["X"] * 99).astype(np.int16), "scale": -1.0},
         "scale = -1.0 must be positive and finite",
     ),
     "a falling band": (_changed(band=[30.0, 8.0]), "band = (30.0, 8.0) must be two rising numbers"),
-    "a window of three": (_changed(window=[0.0, 1.0, 2.0]), "window = (0.0, 1.0, 2.0) must be two rising numbers"),
+    "a window of three": (
+        _changed(window=[0.0, 1.0, 2.0]),
+        "window = (0.0, 1.0, 2.0) must be two rising numbers",
+    ),
     "content changed under its digest": (_edited("X", lambda x: x * 2), "but it says"),
 }
 
@@ -202,7 +255,10 @@ FILES = {
     "cut at the end": (lambda b: b[:-30], "is not a whole .npz file"),
     "cut in the middle": (lambda b: b[: len(b) // 2], "is not a whole .npz file"),
     "only its beginning": (lambda b: b[:4], "is not a whole .npz file"),
-    "one bit of the signal": (lambda b: b[:20000] + bytes([b[20000] ^ 1]) + b[20001:], "Bad CRC-32"),
+    "one bit of the signal": (
+        lambda b: b[:20000] + bytes([b[20000] ^ 1]) + b[20001:],
+        "Bad CRC-32",
+    ),
     "a pickle under this name": (lambda b: pickle.dumps({"X": 1}), "is not a whole .npz file"),
     "a web page": (lambda b: b"<html>moved</html>", "is not a whole .npz file"),
 }
@@ -236,7 +292,12 @@ def test_a_pickle_inside_is_refused_and_never_opened(name, tmp_path, cache):
     bomb = np.empty(1, dtype=object)
     bomb[0] = _Bomb(crater)
     np.savez(path, **(arrays | {name: bomb}))
-    refused(lambda: eeg.load(subjects=[1], folder=tmp_path), path, f"{name}.npy holds pickled Python objects", cache)
+    refused(
+        lambda: eeg.load(subjects=[1], folder=tmp_path),
+        path,
+        f"{name}.npy holds pickled Python objects",
+        cache,
+    )
     assert not crater.exists()
     with np.load(path, allow_pickle=True) as careless:
         careless[name]
@@ -250,7 +311,12 @@ def test_a_header_that_lies_about_the_shape(shape, tmp_path, cache):
     with zipfile.ZipFile(path) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
     header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}".ljust(117) + "\n"
-    members["X.npy"] = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode() + members["X.npy"][128:]
+    members["X.npy"] = (
+        b"\x93NUMPY\x01\x00"
+        + len(header).to_bytes(2, "little")
+        + header.encode()
+        + members["X.npy"][128:]
+    )
     with zipfile.ZipFile(path, "w") as archive:
         for name, content in members.items():
             archive.writestr(name, content)
@@ -262,13 +328,20 @@ def test_a_member_that_is_no_array(tmp_path, cache):
     epochs.write(path, writers.epochs())
     with zipfile.ZipFile(path, "a") as archive:
         archive.writestr("more.npy", b"no array")
-    refused(lambda: eeg.load(subjects=[1], folder=tmp_path), path, "more.npy is not an array", cache)
+    refused(
+        lambda: eeg.load(subjects=[1], folder=tmp_path), path, "more.npy is not an array", cache
+    )
 
 
 def test_epochs_where_the_file_is_a_folder(tmp_path, cache):
     path = tmp_path / "bnci2014_001" / "A01.npz"
     path.mkdir(parents=True)
-    refused(lambda: eeg.load(subjects=[1], folder=tmp_path), path, "is a folder, it must be a file", cache)
+    refused(
+        lambda: eeg.load(subjects=[1], folder=tmp_path),
+        path,
+        "is a folder, it must be a file",
+        cache,
+    )
 
 
 def test_a_folder_without_any_file(tmp_path, cache):
@@ -288,7 +361,11 @@ if os.geteuid() == 0:  # chmod does not stop root
 
 @pytest.mark.parametrize(
     ("action", "place", "locked"),
-    [("file", "A01.npz", "A01.npz"), ("mushrooms", ".", "mushrooms"), ("folder", "epochs", "epochs")],
+    [
+        ("file", "A01.npz", "A01.npz"),
+        ("mushrooms", ".", "mushrooms"),
+        ("folder", "epochs", "epochs"),
+    ],
 )
 def test_no_permission(action, place, locked):
     with tempfile.TemporaryDirectory() as folder:
@@ -296,7 +373,9 @@ def test_no_permission(action, place, locked):
         epochs.write(Path(folder) / "A01.npz", writers.epochs())
         for name in ("mushrooms", "epochs"):
             (Path(folder) / name).mkdir()
-        shutil.copy(store.SHIPPED / "mushrooms" / "agaricus-lepiota.data.gz", Path(folder) / "mushrooms")
+        shutil.copy(
+            store.SHIPPED / "mushrooms" / "agaricus-lepiota.data.gz", Path(folder) / "mushrooms"
+        )
         read = [sys.executable, "-c", UNPRIVILEGED, action, str(Path(folder) / place)]
         before = subprocess.run(read, capture_output=True, text=True)
         assert "Permission denied" not in before.stderr
@@ -304,7 +383,9 @@ def test_no_permission(action, place, locked):
         line = subprocess.run(read, capture_output=True, text=True).stderr.splitlines()[-1]
         (Path(folder) / locked).chmod(0o755)
         assert (
-            "DataError: " in line and str(Path(folder) / locked) in line and line.endswith("cannot be read (Permission denied)")
+            "DataError: " in line
+            and str(Path(folder) / locked) in line
+            and line.endswith("cannot be read (Permission denied)")
         )
 
 
@@ -316,7 +397,12 @@ def test_no_permission_whoever_runs_the_test(tmp_path, monkeypatch, cache):
         raise PermissionError(13, "Permission denied", str(self))
 
     monkeypatch.setattr(Path, "read_bytes", denied)
-    refused(lambda: eeg.load(subjects=[1], folder=tmp_path), path, "cannot be read (Permission denied)", cache)
+    refused(
+        lambda: eeg.load(subjects=[1], folder=tmp_path),
+        path,
+        "cannot be read (Permission denied)",
+        cache,
+    )
 
 
 def test_channel_names_of_the_good_file_are_as_expected():

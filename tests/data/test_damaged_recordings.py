@@ -1,4 +1,5 @@
-"""Damaged official recordings are refused in one line that names the file, and nothing of them stays in the cache."""
+"""Damaged official recordings are refused in one line that names the file, and nothing of them
+stays in the cache."""
 
 from __future__ import annotations
 
@@ -21,13 +22,29 @@ RECORDINGS = {
     "EDF cut": ("physionet", lambda b: b[:-2], "its EDF header says"),
     "EDF too long": ("physionet", lambda b: b + b"\0\0", "its EDF header says"),
     "EDF cut in its header": ("physionet", lambda b: b[:300], "does not start with an EDF header"),
-    "EDF a web page": ("physionet", lambda b: b"<html>404</html>" * 20, "does not start with an EDF header"),
-    "EDF without records": ("physionet", lambda b: b[:236] + b"0       " + b[244:], "its EDF header says"),
+    "EDF a web page": (
+        "physionet",
+        lambda b: b"<html>404</html>" * 20,
+        "does not start with an EDF header",
+    ),
+    "EDF without records": (
+        "physionet",
+        lambda b: b[:236] + b"0       " + b[244:],
+        "its EDF header says",
+    ),
     "MAT empty": ("bnci2014_001", lambda b: b"", "is empty"),
     "MAT cut": ("bnci2014_001", lambda b: b[: len(b) // 2], "its MATLAB elements need"),
     "MAT header only": ("bnci2014_001", lambda b: b[:128], "nothing behind it"),
-    "MAT one bit": ("bnci2014_001", lambda b: b[:9000] + bytes([b[9000] ^ 1]) + b[9001:], "has a damaged MATLAB element"),
-    "MAT a web page": ("bnci2014_001", lambda b: b"<html>404</html>", "does not start with a MATLAB 5 header"),
+    "MAT one bit": (
+        "bnci2014_001",
+        lambda b: b[:9000] + bytes([b[9000] ^ 1]) + b[9001:],
+        "has a damaged MATLAB element",
+    ),
+    "MAT a web page": (
+        "bnci2014_001",
+        lambda b: b"<html>404</html>",
+        "does not start with a MATLAB 5 header",
+    ),
 }
 DATASETS = {"physionet": writers.PHYSIONET, "bnci2014_001": writers.BNCI}
 
@@ -53,7 +70,12 @@ def test_recordings(case, copied, cache):
 
 def test_a_recording_that_is_not_physionet_s(copied, cache):
     path = copied / recordings.PHYSIONET.files(1)[0]
-    refused(lambda: recordings.load(recordings.PHYSIONET, 1, copied), path, "the published one is 3d161f88e1c0", cache)
+    refused(
+        lambda: recordings.load(recordings.PHYSIONET, 1, copied),
+        path,
+        "the published one is 3d161f88e1c0",
+        cache,
+    )
 
 
 def test_a_recording_that_is_a_folder(copied, cache):
@@ -73,10 +95,15 @@ def _rewrite_mat(path: Path, edit: Callable[[list], list]) -> None:
 
 BNCI_CONTENT = {
     "a subject with no trials": (
-        lambda runs: [run | {"trial": np.zeros(0), "y": np.zeros(0), "artifacts": np.zeros(0)} for run in runs],
+        lambda runs: [
+            run | {"trial": np.zeros(0), "y": np.zeros(0), "artifacts": np.zeros(0)} for run in runs
+        ],
         "A01 cannot be read by moabb",
     ),
-    "too few channels": (lambda runs: [run | {"X": run["X"][:, :20]} for run in runs], "A01 cannot be read by moabb"),
+    "too few channels": (
+        lambda runs: [run | {"X": run["X"][:, :20]} for run in runs],
+        "A01 cannot be read by moabb",
+    ),
     "NaN in the signal": (
         lambda runs: [run | {"X": run["X"] * np.nan} for run in runs],
         "X is not finite in trial 0, channel 0",
@@ -85,7 +112,10 @@ BNCI_CONTENT = {
         lambda runs: [run | {"fs": 500} for run in runs],
         "at 500.0 Hz, not (16, 22, 1000) at 250.0 Hz",
     ),
-    "a class missing": (lambda runs: [run | {"y": np.minimum(run["y"], 3)} for run in runs], "has no trial of class tongue"),
+    "a class missing": (
+        lambda runs: [run | {"y": np.minimum(run["y"], 3)} for run in runs],
+        "has no trial of class tongue",
+    ),
 }
 
 
@@ -106,13 +136,18 @@ def test_half_the_trials_are_not_the_data_set(copied, cache):
     dataset = replace(writers.BNCI, trials=32)
     path = copied / dataset.files(1)[0]
     refused(
-        lambda: recordings.load(dataset, 1, copied), path, "gives trials of shape (16, 22, 1000) at 250.0 Hz, not (32, ", cache
+        lambda: recordings.load(dataset, 1, copied),
+        path,
+        "gives trials of shape (16, 22, 1000) at 250.0 Hz, not (32, ",
+        cache,
     )
 
 
 def test_an_edf_without_the_electrodes(copied, cache):
     for name in writers.PHYSIONET.files(1):
-        raw = mne.io.read_raw_edf(copied / name, preload=True, verbose="ERROR").drop_channels(["C3.."])
+        raw = mne.io.read_raw_edf(copied / name, preload=True, verbose="ERROR").drop_channels(
+            ["C3.."]
+        )
         mne.export.export_raw(copied / name, raw, fmt="edf", overwrite=True, verbose="ERROR")
     with pytest.raises(DataError, match=r"S001.*C3") as caught:
         eeg.load("physionet", [1], folder=copied)

@@ -1,4 +1,5 @@
-"""The search for EEG: the right place first, one line each, and provenance that says what part was found."""
+"""The search for EEG: the right place first, one line each, and provenance that says what part was
+found."""
 
 from __future__ import annotations
 
@@ -32,13 +33,18 @@ def test_epochs_of_our_own_form_are_found_below_ldp_data(tmp_path, monkeypatch, 
 def test_a_part_is_used_only_when_the_whole_is_not_there(tmp_path):
     _folder(tmp_path / "bnci2014_001_partial", band=(0.0, 38.0), samples=200)
     part = eeg.load(folder=tmp_path)
-    assert part.provenance.source == "LDP_DATA/bnci2014_001_partial" and part.subjects[0].band == (8.0, 30.0)
+    assert part.provenance.source == "LDP_DATA/bnci2014_001_partial" and part.subjects[0].band == (
+        8.0,
+        30.0,
+    )
     _folder(tmp_path / "bnci2014_001")
     assert eeg.load(folder=tmp_path).provenance.source == "LDP_DATA/bnci2014_001"
 
 
 def test_official_recordings_below_ldp_data_are_read(tiny_recordings, monkeypatch):
-    monkeypatch.setattr(eeg, "DATASETS", {"physionet": writers.PHYSIONET, "bnci2014_001": writers.BNCI})
+    monkeypatch.setattr(
+        eeg, "DATASETS", {"physionet": writers.PHYSIONET, "bnci2014_001": writers.BNCI}
+    )
     found = eeg.load("physionet", folder=tiny_recordings)
     assert found.provenance.source == "LDP_DATA, read by moabb" and len(found.subjects) == 9
     assert found.provenance.part == "subjects 1-9 of 109"
@@ -62,14 +68,20 @@ def test_any_folder_can_be_read(tmp_path):
 def test_two_files_of_one_subject_are_refused(tmp_path):
     _folder(tmp_path / "bnci2014_001", numbers=[1])
     _folder(tmp_path / "bnci2014_001", numbers=[1], pattern="S{:03d}")
-    with pytest.raises(DataError, match=r"bnci2014_001: has A01.npz and S001.npz for subject 1, it must be one file"):
+    with pytest.raises(
+        DataError,
+        match=r"bnci2014_001: has A01.npz and S001.npz for subject 1, it must be one file",
+    ):
         eeg.load(subjects=[1], folder=tmp_path)
 
 
 def test_the_stand_in_says_that_it_is_one():
     found = eeg.load("physionet", [1])
     assert found.provenance.kind == "synthetic"
-    assert found.provenance.caption() == "Stand-in data (synthetic): synthetic motor imagery, subject 1."
+    assert (
+        found.provenance.caption()
+        == "Stand-in data (synthetic): synthetic motor imagery, subject 1."
+    )
     assert eeg.load("synthetic", [1]).provenance == found.provenance
     assert eeg.load("synthetic", [1], seed=1).provenance.sha256 != found.provenance.sha256
 
@@ -88,7 +100,9 @@ def test_the_same_data_has_the_same_hash_wherever_it_lies(tmp_path):
     other.mkdir(parents=True)
     arrays = dict(np.load(tmp_path / "one" / "bnci2014_001" / "A01.npz"))
     np.savez_compressed(other / "A01.npz", **arrays)
-    hashes = {eeg.load(subjects=[1], folder=tmp_path / name).provenance.sha256 for name in ("one", "two")}
+    hashes = {
+        eeg.load(subjects=[1], folder=tmp_path / name).provenance.sha256 for name in ("one", "two")
+    }
     assert len(hashes) == 1
 
 
@@ -114,7 +128,9 @@ def test_impossible_subjects_are_refused(subjects):
 
 
 def test_an_unknown_data_set_is_refused():
-    with pytest.raises(ValueError, match="dataset = 'eeg' must be one of bnci2014_001, physionet, synthetic"):
+    with pytest.raises(
+        ValueError, match="dataset = 'eeg' must be one of bnci2014_001, physionet, synthetic"
+    ):
         eeg.load("eeg")
 
 

@@ -14,14 +14,24 @@ from tests.data import writers
 
 
 def _same(a: epochs.Epochs, b: epochs.Epochs) -> bool:
-    return a.digest() == b.digest() and (a.X == b.X).all() and (a.y == b.y).all() and (a.session == b.session).all()
+    return (
+        a.digest() == b.digest()
+        and (a.X == b.X).all()
+        and (a.y == b.y).all()
+        and (a.session == b.session).all()
+    )
 
 
 def test_what_is_written_is_read(tmp_path):
     one = writers.epochs()
     epochs.write(tmp_path / "A01.npz", one, source="somewhere")
     again, texts = epochs.read_with_texts(tmp_path / "A01.npz")
-    assert _same(one, again) and again.subject == "A01" and again.band == (8.0, 30.0) and again.unit == "uV"
+    assert (
+        _same(one, again)
+        and again.subject == "A01"
+        and again.band == (8.0, 30.0)
+        and again.unit == "uV"
+    )
     assert texts["source"] == "somewhere" and texts["sha256"] == one.digest()
 
 
@@ -37,7 +47,16 @@ def test_the_least_that_a_file_must_have(tmp_path, save):
 def test_whole_numbers_with_a_scale(tmp_path):
     one = writers.epochs()
     numbers = np.round(one.X * 512).astype(np.int16)
-    np.savez(tmp_path / "A.npz", X=numbers, scale=1 / 512, y=one.y, session=one.session, fs=100.0, ch_names=CHANNELS, tmin=0.5)
+    np.savez(
+        tmp_path / "A.npz",
+        X=numbers,
+        scale=1 / 512,
+        y=one.y,
+        session=one.session,
+        fs=100.0,
+        ch_names=CHANNELS,
+        tmin=0.5,
+    )
     again = epochs.read(tmp_path / "A.npz")
     assert (numbers.astype(np.float32) / 512 == again.X).all()
     assert again.window == (0.5, 1.0)
@@ -46,15 +65,31 @@ def test_whole_numbers_with_a_scale(tmp_path):
 def test_channels_are_found_by_name_and_others_left_out(tmp_path):
     one = writers.epochs()
     order = np.random.default_rng(0).permutation(22)
-    more = np.concatenate([one.X[:, order], np.random.default_rng(1).normal(size=(8, 1, 50))], axis=1)
-    np.savez(tmp_path / "A.npz", X=more, y=one.y, run=one.run, fs=100.0, ch_names=[*np.array(CHANNELS)[order], "EOG1"])
+    more = np.concatenate(
+        [one.X[:, order], np.random.default_rng(1).normal(size=(8, 1, 50))], axis=1
+    )
+    np.savez(
+        tmp_path / "A.npz",
+        X=more,
+        y=one.y,
+        run=one.run,
+        fs=100.0,
+        ch_names=[*np.array(CHANNELS)[order], "EOG1"],
+    )
     assert (epochs.read(tmp_path / "A.npz").X == one.X).all()
     assert epochs.read(tmp_path / "A.npz", channels=None).X.shape[1] == 23
 
 
 def test_fortran_order_is_understood(tmp_path):
     one = writers.epochs()
-    np.savez(tmp_path / "A.npz", X=np.asfortranarray(one.X), y=one.y, run=one.run, fs=100.0, ch_names=CHANNELS)
+    np.savez(
+        tmp_path / "A.npz",
+        X=np.asfortranarray(one.X),
+        y=one.y,
+        run=one.run,
+        fs=100.0,
+        ch_names=CHANNELS,
+    )
     assert (epochs.read(tmp_path / "A.npz").X == one.X).all()
 
 
@@ -84,11 +119,17 @@ def test_a_narrow_band_is_left_alone_and_a_wide_one_is_filtered():
     one = writers.epochs(trials=4, samples=400, band=(0.0, 45.0))
     time = np.arange(400) / 100.0
     inside, outside = np.sin(2 * np.pi * 15 * time), np.sin(2 * np.pi * 3 * time)
-    mixed = writers.epochs(trials=4, samples=400, X=np.tile(inside + outside, (4, 22, 1)) + 1e-9 * one.X, band=(0.0, 45.0))
+    mixed = writers.epochs(
+        trials=4,
+        samples=400,
+        X=np.tile(inside + outside, (4, 22, 1)) + 1e-9 * one.X,
+        band=(0.0, 45.0),
+    )
     filtered = mixed.band_passed(8.0, 30.0)
     assert filtered.band == (8.0, 30.0)
     middle = slice(100, 300)
-    assert np.abs(filtered.X[..., middle] - inside[middle]).max() < 0.02  # zero phase: the inside stays in place
+    # zero phase: the inside stays in place
+    assert np.abs(filtered.X[..., middle] - inside[middle]).max() < 0.02
     assert filtered.band_passed(8.0, 30.0) is filtered
     frequencies, power = signal.welch(filtered.X, 100.0, nperseg=200)
     assert power[..., frequencies < 4].max() < 1e-3 * power.max()
@@ -97,7 +138,11 @@ def test_a_narrow_band_is_left_alone_and_a_wide_one_is_filtered():
 def test_a_window_is_cut_out_of_every_trial_or_refused_in_one_line():
     one = writers.epochs(samples=400, window=(0.0, 4.0))
     part = one.between(0.5, 2.5)
-    assert part.window == (0.5, 2.5) and (one.X[:, :, 50:250] == part.X).all() and (part.y == one.y).all()
+    assert (
+        part.window == (0.5, 2.5)
+        and (one.X[:, :, 50:250] == part.X).all()
+        and (part.y == one.y).all()
+    )
     with pytest.raises(DataError, match=r"has 0 to 4 s after the cue, not window = \[2, 5\]"):
         one.between(2.0, 5.0)
     with pytest.raises(DataError, match="does not say how long after the cue its trials begin"):
@@ -112,7 +157,9 @@ def test_an_impossible_band_is_refused():
 @pytest.mark.parametrize("kind", [np.uint8, np.int64])
 def test_labels_of_any_whole_type_without_class_names(tmp_path, kind):
     one = writers.epochs()
-    np.savez(tmp_path / "A.npz", X=one.X, y=one.y.astype(kind), run=one.run, fs=100.0, ch_names=CHANNELS)
+    np.savez(
+        tmp_path / "A.npz", X=one.X, y=one.y.astype(kind), run=one.run, fs=100.0, ch_names=CHANNELS
+    )
     assert epochs.read(tmp_path / "A.npz").classes == ("0", "1", "2", "3")
 
 

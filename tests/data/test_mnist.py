@@ -28,13 +28,22 @@ def test_the_shipped_images_are_the_published_test_file():
 
 def test_the_stand_in_has_disjoint_parts_with_every_digit_in_both(caplog):
     digits = mnist.load()
-    assert digits.train_images.shape == (8000, 28, 28) and digits.test_images.shape == (2000, 28, 28)
+    assert digits.train_images.shape == (8000, 28, 28) and digits.test_images.shape == (
+        2000,
+        28,
+        28,
+    )
     assert digits.train_images.dtype == np.uint8 and digits.train_labels.dtype == np.int64
-    train, test = ({image.tobytes() for image in images} for images in (digits.train_images, digits.test_images))
+    train, test = (
+        {image.tobytes() for image in images}
+        for images in (digits.train_images, digits.test_images)
+    )
     assert not train & test and len(train | test) == 10000
     for labels in (digits.train_labels, digits.test_labels):
         assert np.bincount(labels, minlength=10).min() > 0.07 * len(labels)
-    assert digits.provenance.kind == "embedded" and digits.provenance.caption().startswith("Stand-in data (embedded): MNIST")
+    assert digits.provenance.kind == "embedded" and digits.provenance.caption().startswith(
+        "Stand-in data (embedded): MNIST"
+    )
     assert caplog.messages == [digits.provenance.line()]
 
 
@@ -42,12 +51,16 @@ def test_both_halves_of_the_file_are_in_both_parts():
     whole = mnist.embedded()
     packed = gzip.decompress((store.SHIPPED / "mnist" / "t10k-images-idx3-ubyte.gz").read_bytes())
     images = np.frombuffer(packed, np.uint8, offset=16).reshape(-1, 28, 28)
-    assert (whole.test_images[:1000] == images[4000:5000]).all() and (whole.test_images[1000:] == images[9000:]).all()
+    assert (whole.test_images[:1000] == images[4000:5000]).all() and (
+        whole.test_images[1000:] == images[9000:]
+    ).all()
 
 
 def _content(raw, name):
     plain = raw / name
-    return plain.read_bytes() if plain.exists() else gzip.decompress((raw / f"{name}.gz").read_bytes())
+    return (
+        plain.read_bytes() if plain.exists() else gzip.decompress((raw / f"{name}.gz").read_bytes())
+    )
 
 
 @pytest.mark.parametrize("packed", [True, False])
@@ -100,7 +113,8 @@ def small_publication(tmp_path, monkeypatch):
 
 
 def _server(monkeypatch, folder, spoil=lambda raw: None):
-    """Replace only the transport: torchvision's own download, check and extraction run on files from a folder."""
+    """Replace only the transport: torchvision's own download, check and extraction run on files
+    from a folder."""
     datasets = mnist.import_torchvision()
     module = sys.modules[datasets.MNIST.__module__]
     resources = [(f"{name}.gz", file.md5) for name, file in mnist.PUBLISHED.items()]
@@ -109,9 +123,13 @@ def _server(monkeypatch, folder, spoil=lambda raw: None):
     def fetch(url, download_root, filename, md5):
         shutil.copy(folder / "MNIST" / "raw" / filename, download_root)
         spoil(download_root)
-        if not importlib.import_module("torchvision.datasets.utils").check_integrity(f"{download_root}/{filename}", md5):
+        if not importlib.import_module("torchvision.datasets.utils").check_integrity(
+            f"{download_root}/{filename}", md5
+        ):
             raise RuntimeError("File not found or corrupted.")
-        importlib.import_module("torchvision.datasets.utils").extract_archive(f"{download_root}/{filename}", download_root)
+        importlib.import_module("torchvision.datasets.utils").extract_archive(
+            f"{download_root}/{filename}", download_root
+        )
 
     monkeypatch.setattr(module, "download_and_extract_archive", fetch)
 
@@ -121,12 +139,19 @@ def test_a_download_is_checked_cached_and_found_again(small_publication, monkeyp
     first = mnist.load(download=True)
     assert first.provenance.kind == "real" and first.provenance.source == "torchvision's download"
     again = mnist.load()
-    assert again.provenance.source == "the cache, MNIST/raw" and again.provenance.sha256 == first.provenance.sha256
+    assert (
+        again.provenance.source == "the cache, MNIST/raw"
+        and again.provenance.sha256 == first.provenance.sha256
+    )
     assert {path.name for path in cached_files(cache)} == set(mnist.PUBLISHED)
 
 
 def test_nothing_is_downloaded_unasked(small_publication, monkeypatch):
-    _server(monkeypatch, small_publication, spoil=lambda raw: pytest.fail("downloaded without being asked"))
+    _server(
+        monkeypatch,
+        small_publication,
+        spoil=lambda raw: pytest.fail("downloaded without being asked"),
+    )
     with pytest.raises(DataError, match="a stand-in was not wanted"):
         mnist.load(stand_in=False)
 
@@ -150,11 +175,17 @@ def test_without_a_network_the_stand_in_comes_with_one_line_of_regret(caplog, mo
     monkeypatch.setattr(socket, "getaddrinfo", unreachable)
     digits = mnist.load(download=True)
     assert digits.provenance.kind == "embedded"
-    assert [line for line in caplog.messages if "MNIST: not downloaded" in line] and len(caplog.messages) == 2
+    assert [line for line in caplog.messages if "MNIST: not downloaded" in line] and len(
+        caplog.messages
+    ) == 2
 
 
-@pytest.mark.parametrize("damage", [lambda b: b[:100], lambda b: b[:-1] + b"\x63", lambda b: b"", lambda b: b + b"\0"])
-def test_a_damaged_cache_is_named_forgotten_and_replaced(small_publication, monkeypatch, cache, caplog, damage):
+@pytest.mark.parametrize(
+    "damage", [lambda b: b[:100], lambda b: b[:-1] + b"\x63", lambda b: b"", lambda b: b + b"\0"]
+)
+def test_a_damaged_cache_is_named_forgotten_and_replaced(
+    small_publication, monkeypatch, cache, caplog, damage
+):
     _server(monkeypatch, small_publication)
     good = mnist.load(download=True)
     victim = cache / "MNIST" / "raw" / "train-images-idx3-ubyte"

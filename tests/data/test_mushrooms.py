@@ -29,7 +29,9 @@ def test_published_counts(data):
 
 
 def test_the_shipped_file_is_the_official_one():
-    content = gzip.decompress((store.SHIPPED / "mushrooms" / "agaricus-lepiota.data.gz").read_bytes())
+    content = gzip.decompress(
+        (store.SHIPPED / "mushrooms" / "agaricus-lepiota.data.gz").read_bytes()
+    )
     assert hashlib.sha256(content).hexdigest() == mushrooms.SHA256
     assert content.splitlines()[0] == b"p,x,s,n,t,p,f,c,n,k,e,e,s,s,w,w,p,w,o,p,k,s,u"
 
@@ -40,21 +42,30 @@ def test_the_constant_attribute_is_dropped_and_no_other(data):
 
 
 def test_codes_decode_to_the_file(data):
-    lines = gzip.decompress((store.SHIPPED / "mushrooms" / "agaricus-lepiota.data.gz").read_bytes()).decode().split()
+    lines = (
+        gzip.decompress((store.SHIPPED / "mushrooms" / "agaricus-lepiota.data.gz").read_bytes())
+        .decode()
+        .split()
+    )
     for row in (0, 4061, 8123):
         letters = dict(zip(mushrooms.ATTRIBUTES, lines[row].split(",")[1:], strict=True))
-        decoded = {name: data.values[a][data.codes[row, a]] for a, name in enumerate(data.attributes)}
+        decoded = {
+            name: data.values[a][data.codes[row, a]] for a, name in enumerate(data.attributes)
+        }
         assert decoded == {name: letters[name] for name in data.attributes}
         assert data.labels[row] == (1.0 if lines[row][0] == "p" else -1.0)
 
 
 def test_no_odor_is_mostly_edible(data):
-    """Of the 3528 mushrooms without odor, 120 are poisonous (the rule of Duch et al. in UCI's own description)."""
+    """Of the 3528 mushrooms without odor, 120 are poisonous (the rule of Duch et al. in UCI's own
+    description)."""
     odorless = OneHot(data.codes, data.sizes).dense()[:, data.columns.index("odor=n")] == 1.0
     assert odorless.sum() == 3528 and (data.labels[odorless] > 0).sum() == 120
 
 
-@pytest.mark.parametrize(("normalise", "norm"), [(None, 21.0), ("l1", 1.0), ("l2", math.sqrt(21.0))])
+@pytest.mark.parametrize(
+    ("normalise", "norm"), [(None, 21.0), ("l1", 1.0), ("l2", math.sqrt(21.0))]
+)
 def test_one_hot(data, normalise, norm):
     rows = OneHot(data.codes, data.sizes, normalise).dense()
     assert rows.shape == (8124, 116) and rows.dtype == np.float64
@@ -70,11 +81,17 @@ def test_one_hot(data, normalise, norm):
 
 @pytest.mark.parametrize("name", mushrooms.FILES)
 def test_every_spelling_of_the_file_gives_the_same_data(data, name, tmp_path, monkeypatch):
-    content = gzip.decompress((store.SHIPPED / "mushrooms" / "agaricus-lepiota.data.gz").read_bytes())
+    content = gzip.decompress(
+        (store.SHIPPED / "mushrooms" / "agaricus-lepiota.data.gz").read_bytes()
+    )
     if ".csv" in name:
-        content = ("class," + ",".join(mushrooms.ATTRIBUTES) + "\n").encode() + content.replace(b"\n", b"\r\n")
+        content = ("class," + ",".join(mushrooms.ATTRIBUTES) + "\n").encode() + content.replace(
+            b"\n", b"\r\n"
+        )
     (tmp_path / "mushrooms").mkdir()
-    (tmp_path / "mushrooms" / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    (tmp_path / "mushrooms" / name).write_bytes(
+        gzip.compress(content) if name.endswith(".gz") else content
+    )
     monkeypatch.setenv("LDP_DATA", str(tmp_path))
     other = mushrooms.load()
     assert (other.codes == data.codes).all() and (other.labels == data.labels).all()

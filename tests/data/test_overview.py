@@ -1,4 +1,5 @@
-"""`python -m companion.data`: one line for every data set, and an exit code that tells stand-ins from the real thing."""
+"""`python -m companion.data`: one line for every data set, and an exit code that tells stand-ins
+from the real thing."""
 
 from __future__ import annotations
 
@@ -37,4 +38,7 @@ def test_a_damaged_file_is_one_line_on_standard_error(tmp_path, monkeypatch, cap
     (tmp_path / "mushrooms" / "agaricus-lepiota.data").write_text("")
     monkeypatch.setenv("LDP_DATA", str(tmp_path))
     assert command.main([]) == 2
-    assert capsys.readouterr().err == f"data: {tmp_path / 'mushrooms' / 'agaricus-lepiota.data'}: is empty\n"
+    assert (
+        capsys.readouterr().err
+        == f"data: {tmp_path / 'mushrooms' / 'agaricus-lepiota.data'}: is empty\n"
+    )

@@ -1,4 +1,7 @@
-"""The real loaders on the real files below LDP_DATA; each test is skipped by name where its files are not."""
+"""The real loaders on the real files below LDP_DATA.
+
+Each test is skipped by name where its files are not.
+"""
 
 from __future__ import annotations
 
@@ -26,14 +29,34 @@ def test_mnist(real_data, cache):
     for name, file in mnist.PUBLISHED.items():
         assert hashlib.md5((raw / f"{name}.gz").read_bytes()).hexdigest() == file.md5
     digits = mnist.load(real_data)
-    assert digits.train_images.shape == (60000, 28, 28) and digits.test_images.shape == (10000, 28, 28)
-    assert np.bincount(digits.train_labels).tolist() == [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949]
-    assert digits.train_labels[:5].tolist() == [5, 0, 4, 1, 9] and digits.test_labels[:5].tolist() == [7, 2, 1, 0, 4]
+    assert digits.train_images.shape == (60000, 28, 28) and digits.test_images.shape == (
+        10000,
+        28,
+        28,
+    )
+    assert np.bincount(digits.train_labels).tolist() == [
+        5923,
+        6742,
+        5958,
+        6131,
+        5842,
+        5421,
+        5918,
+        6265,
+        5851,
+        5949,
+    ]
+    assert digits.train_labels[:5].tolist() == [5, 0, 4, 1, 9] and digits.test_labels[
+        :5
+    ].tolist() == [7, 2, 1, 0, 4]
     packed = gzip.decompress((raw / "train-images-idx3-ubyte.gz").read_bytes())
     assert digits.train_images.tobytes() == packed[16:]
     assert digits.provenance.kind == "real" and digits.provenance.source == "LDP_DATA/MNIST/raw"
     again = mnist.load()  # now from the cache
-    assert again.provenance.source == "the cache, MNIST/raw" and again.provenance.sha256 == digits.provenance.sha256
+    assert (
+        again.provenance.source == "the cache, MNIST/raw"
+        and again.provenance.sha256 == digits.provenance.sha256
+    )
 
 
 def test_the_stand_in_is_the_real_test_file(real_data):
@@ -46,13 +69,18 @@ def test_the_stand_in_is_the_real_test_file(real_data):
 def test_mushrooms(real_data):
     _below(real_data, "mushrooms")
     real, shipped = mushrooms.load(real_data), mushrooms.load()
-    assert real.provenance.source.startswith("LDP_DATA/mushrooms") and real.provenance.sha256 == shipped.provenance.sha256
+    assert (
+        real.provenance.source.startswith("LDP_DATA/mushrooms")
+        and real.provenance.sha256 == shipped.provenance.sha256
+    )
     assert (real.codes == shipped.codes).all()
 
 
-@pytest.mark.parametrize("subject", [1, 34])  # in five runs of S034 the file ends with the last trial
+# in five runs of S034 the file ends with the last trial
+@pytest.mark.parametrize("subject", [1, 34])
 def test_physionet_through_moabb_and_in_our_own_form(subject, real_data):
-    """moabb's epochs (Butterworth) and those of our own form (MNE's FIR) are the same trials, filtered differently."""
+    """moabb's epochs (Butterworth) and those of our own form (MNE's FIR) are the same trials,
+    filtered differently."""
     theirs = recordings.load(recordings.PHYSIONET, subject, _below(real_data, "physionet_raw"))
     assert theirs.X.shape == (90, 22, 640) and theirs.fs == theirs.recorded_fs == 160.0
     assert theirs.ch_names == CHANNELS and theirs.unit == "uV"
@@ -71,7 +99,8 @@ def _correlations(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def test_physionet_s001_epochs_are_made_from_these_recordings(real_data):
-    """With MNE's FIR filter the original EDF files give the epochs of our own form, up to their rounding (0.45 % of the SD)."""
+    """With MNE's FIR filter the original EDF files give the epochs of our own form, up to their
+    rounding (0.45 % of the SD)."""
     ours = epochs.read(_below(real_data, "physionet_epochs") / "S001.npz")
     raw_folder = _below(real_data, "physionet_raw")
     for name in recordings.PHYSIONET.files(1)[:2]:
@@ -79,9 +108,15 @@ def test_physionet_s001_epochs_are_made_from_these_recordings(real_data):
         raw = mne.io.read_raw_edf(raw_folder / name, preload=True, verbose="ERROR")
         raw.rename_channels(lambda channel: channel.strip(".").upper())
         raw.pick([channel.upper() for channel in CHANNELS]).filter(8.0, 30.0, verbose="ERROR")
-        onsets = [onset for onset, text in zip(raw.annotations.onset, raw.annotations.description, strict=True) if text != "T0"]
+        onsets = [
+            onset
+            for onset, text in zip(raw.annotations.onset, raw.annotations.description, strict=True)
+            if text != "T0"
+        ]
         signal = raw.get_data([channel.upper() for channel in CHANNELS]) * 1e6
-        expected = np.stack([signal[:, round(onset * 160) : round(onset * 160) + 640] for onset in onsets])
+        expected = np.stack(
+            [signal[:, round(onset * 160) : round(onset * 160) + 640] for onset in onsets]
+        )
         error = ours.X[ours.run == run] - expected
         assert np.sqrt((error**2).mean() / (expected**2).mean()) < 0.006
 
@@ -89,7 +124,9 @@ def test_physionet_s001_epochs_are_made_from_these_recordings(real_data):
 def test_physionet_nine_subjects_of_our_own_form(real_data):
     _below(real_data, "physionet_epochs")
     found = eeg.load("physionet", folder=real_data)
-    assert found.provenance.kind == "real" and found.provenance.source == "LDP_DATA/physionet_epochs"
+    assert (
+        found.provenance.kind == "real" and found.provenance.source == "LDP_DATA/physionet_epochs"
+    )
     assert found.provenance.part == "subjects 1-9 of 109"
     counts = [np.bincount(subject.y).tolist() for subject in found.subjects]
     assert counts[:4] == [[23, 22, 21, 24], [23, 22, 24, 21], [23, 22, 21, 24], [23, 22, 22, 23]]
@@ -100,14 +137,22 @@ def test_physionet_all_people_of_our_own_form(real_data):
     folder = _below(real_data, "physionet_epochs")
     numbers = sorted(int(path.stem[1:]) for path in folder.glob("S*.npz"))
     found = eeg.load("physionet", numbers, folder=real_data)
-    assert found.numbers == tuple(numbers) and found.provenance.source == "LDP_DATA/physionet_epochs"
+    assert (
+        found.numbers == tuple(numbers) and found.provenance.source == "LDP_DATA/physionet_epochs"
+    )
     assert "instead of" not in found.provenance.part and "resampled" not in found.provenance.part
 
 
 def test_one_subject_alone_still_comes_from_the_ready_epochs(real_data):
-    """Recordings of S001 and ready epochs of S001-S009 lie side by side; the answer does not depend on who is asked for."""
+    """Recordings of S001 and ready epochs of S001-S009 lie side by side.
+
+    The answer does not depend on who is asked for.
+    """
     _below(real_data, "physionet_epochs")
-    assert eeg.load("physionet", [1], folder=real_data).provenance.source == "LDP_DATA/physionet_epochs"
+    assert (
+        eeg.load("physionet", [1], folder=real_data).provenance.source
+        == "LDP_DATA/physionet_epochs"
+    )
 
 
 def test_bnci_partial(real_data):
@@ -123,7 +168,8 @@ def test_bnci_partial(real_data):
 
 
 def test_bnci_partial_labels_belong_to_the_trials(real_data):
-    """Classes of an unseen person from log-covariances after alignment: chance 0.25, standard error 0.016."""
+    """Classes of an unseen person from log-covariances after alignment: chance 0.25, standard error
+    0.016."""
     _below(real_data, "bnci2014_001_partial")
     aligned = alignment.align_subjects(eeg.load("bnci2014_001", folder=real_data).subjects)
     features = [_log_covariances(subject.X) for subject in aligned]
@@ -131,7 +177,10 @@ def test_bnci_partial_labels_belong_to_the_trials(real_data):
     for left_out, subject in enumerate(aligned):
         others = [k for k in range(9) if k != left_out]
         model = LogisticRegression(C=0.01, max_iter=300)
-        model.fit(np.concatenate([features[k] for k in others]), np.concatenate([aligned[k].y for k in others]))
+        model.fit(
+            np.concatenate([features[k] for k in others]),
+            np.concatenate([aligned[k].y for k in others]),
+        )
         right += (model.predict(features[left_out]) == subject.y).sum()
     assert right / 954 > 0.45
 

@@ -1,4 +1,5 @@
-"""The official EEG layouts through moabb, on tiny files written here: EDF by MNE's exporter, .mat by scipy."""
+"""The official EEG layouts through moabb, on tiny files written here: EDF by MNE's exporter, .mat
+by scipy."""
 
 from __future__ import annotations
 
@@ -24,15 +25,20 @@ def test_nine_physionet_subjects(tiny_recordings):
     for subject in range(1, 10):
         found = recordings.load(writers.PHYSIONET, subject, tiny_recordings)
         assert found.X.shape == (12, 22, 640) and found.fs == 160.0 and found.ch_names == CHANNELS
-        assert found.subject == f"S{subject:03d}" and found.unit == "uV" and found.band == (8.0, 30.0)
+        assert (
+            found.subject == f"S{subject:03d}" and found.unit == "uV" and found.band == (8.0, 30.0)
+        )
         assert found.run.tolist() == [4, 4, 6, 6, 8, 8, 10, 10, 12, 12, 14, 14]
-        assert found.y.tolist() == [0, 1, 2, 3] * 3  # fists in runs 4, 8, 12, both fists and feet in 6, 10, 14
+        # fists in runs 4, 8, 12, both fists and feet in 6, 10, 14
+        assert found.y.tolist() == [0, 1, 2, 3] * 3
 
 
 def test_physionet_signals_are_those_of_the_file(tiny_recordings):
     """The same numbers by hand: read with MNE, band-pass as moabb does, cut 0-4 s after the cue."""
     found = recordings.load(writers.PHYSIONET, 3, tiny_recordings)
-    raw = mne.io.read_raw_edf(tiny_recordings / writers.PHYSIONET.files(3)[2], preload=True, verbose="ERROR")
+    raw = mne.io.read_raw_edf(
+        tiny_recordings / writers.PHYSIONET.files(3)[2], preload=True, verbose="ERROR"
+    )
     raw.filter(8.0, 30.0, method="iir", verbose="ERROR")
     names = [name.strip(".").upper() for name in raw.ch_names]
     picks = [names.index(name.upper()) for name in CHANNELS]
@@ -44,7 +50,8 @@ def test_physionet_signals_are_those_of_the_file(tiny_recordings):
 
 @pytest.fixture
 def uneven(tmp_path, monkeypatch) -> Path:
-    """Return recordings of three people: as most are, ending early in five of six runs, and at 128 Hz."""
+    """Return recordings of three people: as most are, ending early in five of six runs, and at 128
+    Hz."""
     monkeypatch.setattr(eeg, "DATASETS", {"physionet": writers.PHYSIONET})
     writers.edf_subject(tmp_path, 1)
     writers.edf_subject(tmp_path, 34, lengths=(11, 14, 12, 11, 12, 12))
@@ -60,7 +67,10 @@ def test_a_run_that_ends_with_its_last_trial_keeps_it_and_one_that_ends_before_l
 
 
 def test_a_person_sampled_at_128_hz_is_resampled(uneven):
-    """The same by hand in another order: resample the whole run, then cut; compared off the edges."""
+    """The same by hand in another order: resample the whole run, then cut.
+
+    Compared off the edges.
+    """
     found = recordings.load(writers.PHYSIONET, 88, uneven)
     assert found.X.shape == (12, 22, 640) and found.fs == 160.0 and found.recorded_fs == 128.0
     path = uneven / writers.PHYSIONET.files(88)[0]
@@ -97,12 +107,18 @@ def test_people_with_unequal_trials_can_be_stacked_aligned_and_attacked(uneven):
         assert (known ^ attacked).all() and set(subject.run[attacked]) == {10, 12, 14}
 
 
-def test_the_hash_of_trials_is_that_of_the_recordings_not_of_the_machine_s_last_bits(tiny_recordings, monkeypatch):
+def test_the_hash_of_trials_is_that_of_the_recordings_not_of_the_machine_s_last_bits(
+    tiny_recordings, monkeypatch
+):
     monkeypatch.setattr(eeg, "DATASETS", {"physionet": writers.PHYSIONET})
     first = eeg.load("physionet", [1, 2], folder=tiny_recordings)
     shutil.rmtree(recordings.cache_path(writers.PHYSIONET, 1).parent)
     original = recordings._sorted
-    monkeypatch.setattr(recordings, "_sorted", lambda *given: (found := original(*given)) | {"X": found["X"] * (1 + 1e-6)})
+    monkeypatch.setattr(
+        recordings,
+        "_sorted",
+        lambda *given: (found := original(*given)) | {"X": found["X"] * (1 + 1e-6)},
+    )
     other = eeg.load("physionet", [1, 2], folder=tiny_recordings)
     assert other[1].digest() != first[1].digest()
     assert other.provenance.sha256 == first.provenance.sha256
@@ -113,14 +129,21 @@ def test_the_hash_of_trials_is_that_of_the_recordings_not_of_the_machine_s_last_
 @pytest.mark.parametrize("subject", [1, 2])  # compressed and uncompressed .mat
 def test_bnci_has_two_sessions_and_four_classes(tiny_recordings, subject):
     found = recordings.load(writers.BNCI, subject, tiny_recordings)
-    assert found.X.shape == (16, 22, 1000) and found.fs == 250.0 and found.subject == f"A{subject:02d}"
-    assert found.session.tolist() == [0] * 8 + [1] * 8 and found.run.tolist() == [0, 0, 0, 0, 1, 1, 1, 1] * 2
+    assert (
+        found.X.shape == (16, 22, 1000) and found.fs == 250.0 and found.subject == f"A{subject:02d}"
+    )
+    assert (
+        found.session.tolist() == [0] * 8 + [1] * 8
+        and found.run.tolist() == [0, 0, 0, 0, 1, 1, 1, 1] * 2
+    )
     assert (np.bincount(found.y) == 4).all()
 
 
 def test_bnci_window_starts_at_the_cue_two_seconds_into_the_trial(tiny_recordings):
     found = recordings.load(writers.BNCI, 1, tiny_recordings)
-    run = io.loadmat(tiny_recordings / writers.BNCI.files(1)[0], squeeze_me=True, struct_as_record=False)["data"][1]
+    run = io.loadmat(
+        tiny_recordings / writers.BNCI.files(1)[0], squeeze_me=True, struct_as_record=False
+    )["data"][1]
     filtered = mne.filter.filter_data(run.X.T[:22], 250.0, 8.0, 30.0, method="iir", verbose="ERROR")
     start = run.trial[2] - 1 + 500
     np.testing.assert_allclose(found.X[2], filtered[:, start : start + 1000], rtol=1e-4, atol=1e-3)
@@ -144,7 +167,9 @@ def test_other_recordings_under_the_same_name_are_read_anew(tiny_recordings, tmp
 
 
 def test_unchecked_files_never_share_a_cache_place_with_checked_ones():
-    places = {recordings.cache_path(dataset, 1) for dataset in (writers.PHYSIONET, recordings.PHYSIONET)}
+    places = {
+        recordings.cache_path(dataset, 1) for dataset in (writers.PHYSIONET, recordings.PHYSIONET)
+    }
     assert len(places) == 2
 
 
@@ -171,13 +196,18 @@ def test_moabb_is_not_imported_for_epochs_of_our_own_form(tmp_path):
         "print(sorted({'moabb', 'mne', 'torch', 'scipy.signal'} & set(sys.modules)))"
     )
     settings = os.environ | {"LDP_DATA": str(tmp_path)}
-    said = subprocess.run([sys.executable, "-c", script], env=settings, capture_output=True, text=True, check=True)
+    said = subprocess.run(
+        [sys.executable, "-c", script], env=settings, capture_output=True, text=True, check=True
+    )
     assert said.stdout.strip() == "[]"
 
 
 @pytest.fixture
 def server(tiny_recordings, monkeypatch):
-    """Replace only the transport of moabb's download by a copy from a folder; return how to spoil what is sent."""
+    """Replace only the transport of moabb's download by a copy from a folder.
+
+    Return how to spoil what is sent.
+    """
     import moabb.datasets.download as download
 
     sent, spoil = [], [lambda content: content]
@@ -193,7 +223,9 @@ def server(tiny_recordings, monkeypatch):
         return str(target)
 
     monkeypatch.setattr(download, "retrieve", retrieve)
-    monkeypatch.setattr(eeg, "DATASETS", {"physionet": writers.PHYSIONET, "bnci2014_001": writers.BNCI})
+    monkeypatch.setattr(
+        eeg, "DATASETS", {"physionet": writers.PHYSIONET, "bnci2014_001": writers.BNCI}
+    )
     return sent, spoil
 
 
@@ -239,7 +271,10 @@ def test_what_an_earlier_download_left_damaged_is_fetched_again(server, cache):
     for path in cache.rglob("*.npz"):
         path.unlink()
     again = eeg.load("bnci2014_001", [1], download=True)
-    assert again.provenance.source == "moabb's download" and again.provenance.sha256 == good.provenance.sha256
+    assert (
+        again.provenance.source == "moabb's download"
+        and again.provenance.sha256 == good.provenance.sha256
+    )
 
 
 def test_a_dead_link_gives_the_stand_in_and_one_line(server, monkeypatch, caplog):
@@ -251,5 +286,8 @@ def test_a_dead_link_gives_the_stand_in_and_one_line(server, monkeypatch, caplog
     monkeypatch.setattr(download, "retrieve", gone)
     found = eeg.load("bnci2014_001", [1], download=True)
     assert found.provenance.kind == "synthetic"
-    assert caplog.messages[0] == "BNCI2014_001: subject 1 was not downloaded (404 Client Error: Not Found for url ...)"
+    assert (
+        caplog.messages[0]
+        == "BNCI2014_001: subject 1 was not downloaded (404 Client Error: Not Found for url ...)"
+    )
     assert len(caplog.messages) == 2

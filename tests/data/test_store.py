@@ -13,14 +13,25 @@ import pytest
 
 from companion.data import DataError, Provenance, store
 
-RECORD = Provenance("MNIST", "embedded", "the shipped file", "1998", "0" * 64, "CC BY-SA 3.0", "10,000 of 70,000 images")
+RECORD = Provenance(
+    "MNIST",
+    "embedded",
+    "the shipped file",
+    "1998",
+    "0" * 64,
+    "CC BY-SA 3.0",
+    "10,000 of 70,000 images",
+)
 
 
 def test_a_stand_in_says_so_in_its_caption():
     assert RECORD.caption() == "Stand-in data (embedded): MNIST, 10,000 of 70,000 images."
     made_up = Provenance("synthetic motor imagery", "synthetic", "seed 0", "1", "0" * 64, "MIT")
     assert made_up.caption() == "Stand-in data (synthetic): synthetic motor imagery."
-    assert Provenance("Mushrooms", "real", "a file", "1987", "0" * 64, "CC BY 4.0").caption() == "Data: Mushrooms."
+    assert (
+        Provenance("Mushrooms", "real", "a file", "1987", "0" * 64, "CC BY 4.0").caption()
+        == "Data: Mushrooms."
+    )
 
 
 def test_a_record_survives_json():
@@ -37,14 +48,22 @@ def test_a_load_says_one_line_to_the_log(caplog):
     with caplog.at_level(logging.INFO, "companion.data"):
         store.announce(RECORD)
     assert [record.getMessage() for record in caplog.records] == [RECORD.line()]
-    assert "\n" not in RECORD.line() and "embedded" in RECORD.line() and "the shipped file" in RECORD.line()
+    assert (
+        "\n" not in RECORD.line()
+        and "embedded" in RECORD.line()
+        and "the shipped file" in RECORD.line()
+    )
 
 
 def test_a_load_says_exactly_one_line_where_logging_is_not_set_up():
     script = "from companion.data import mushrooms; mushrooms.load()"
-    said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    said = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
     assert said.stdout == ""
-    assert said.stderr.count("\n") == 1 and said.stderr.startswith("data: Mushrooms (UCI): real, from the file that ships")
+    assert said.stderr.count("\n") == 1 and said.stderr.startswith(
+        "data: Mushrooms (UCI): real, from the file that ships"
+    )
 
 
 def test_ldp_data_must_be_a_folder(tmp_path, monkeypatch):

@@ -1,4 +1,5 @@
-"""Which sample reaches whom: reproducible by address, independent of horizon and batch, uniform, disjoint from the tests."""
+"""Which sample reaches whom: reproducible by address, independent of horizon and batch, uniform,
+disjoint from the tests."""
 
 from __future__ import annotations
 
@@ -22,13 +23,18 @@ def test_the_paper_s_split_is_exhaustive_and_disjoint():
 
 
 def test_another_run_agent_or_seed_is_another_split():
-    splits = {tuple(streams.split(*address, ROWS, TEST)[0]) for address in [(1, 2, 3), (2, 2, 3), (1, 3, 3), (1, 2, 4)]}
+    splits = {
+        tuple(streams.split(*address, ROWS, TEST)[0])
+        for address in [(1, 2, 3), (2, 2, 3), (1, 3, 3), (1, 2, 4)]
+    }
     assert len(splits) == 4
 
 
 @pytest.mark.parametrize("test", [-1, ROWS, ROWS + 1])
 def test_a_split_that_leaves_nothing_to_train_on_is_refused(test):
-    with pytest.raises(ValueError, match=rf"test = {test} must lie in \[0, rows\) with rows = {ROWS}"):
+    with pytest.raises(
+        ValueError, match=rf"test = {test} must lie in \[0, rows\) with rows = {ROWS}"
+    ):
         streams.split(0, 0, 0, ROWS, test)
 
 
@@ -95,7 +101,10 @@ def test_the_first_and_the_last_row_are_drawn_as_often_as_any():
 
 
 def test_test_rows_are_uniform_over_the_data():
-    """Each row is a test row of 400 agents with probability 2000/8124; the largest deviation over rows, false alarm 1e-6."""
+    """Each row is a test row of 400 agents with probability 2000/8124.
+
+    The largest deviation over rows, false alarm 1e-6.
+    """
     counts = np.zeros(ROWS)
     for agent in range(400):
         counts[streams.split(0, 0, agent, ROWS, TEST)[0]] += 1
@@ -109,7 +118,9 @@ def test_many_rows_get_a_wider_type():
     assert train.dtype == np.int32 and train.max() > np.iinfo(np.int16).max
 
 
-@pytest.mark.parametrize(("name", "sizes"), [("agents", (0, 5, 2)), ("iterations", (5, 0, 2)), ("samples", (5, 5, 0))])
+@pytest.mark.parametrize(
+    ("name", "sizes"), [("agents", (0, 5, 2)), ("iterations", (5, 0, 2)), ("samples", (5, 5, 0))]
+)
 def test_empty_histories_are_refused(name, sizes):
     with pytest.raises(ValueError, match=f"{name} = 0 must be at least 1"):
         streams.history(0, 1, *sizes, ROWS, TEST)

@@ -1,4 +1,5 @@
-"""The synthetic stand-in: MNE's physics, deterministic, learnable but not trivial, and people can be told apart."""
+"""The synthetic stand-in: MNE's physics, deterministic, learnable but not trivial, and people can
+be told apart."""
 
 from __future__ import annotations
 
@@ -29,14 +30,19 @@ def people() -> list[Epochs]:
 
 
 def _tangent(train: np.ndarray, test: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return tangent-space features of two sets of covariances, at the log-Euclidean mean of the first."""
+    """Return tangent-space features of two sets of covariances, at the log-Euclidean mean of the
+    first."""
     space = TangentSpace(metric={"mean": "logeuclid", "map": "riemann"}).fit(train)
     return space.transform(train), space.transform(test)
 
 
 def _accuracy(train: np.ndarray, labels: np.ndarray, test: np.ndarray, truth: np.ndarray) -> float:
     features, others = _tangent(train, test)
-    return float((LogisticRegression(C=0.1, max_iter=300).fit(features, labels).predict(others) == truth).mean())
+    return float(
+        (
+            LogisticRegression(C=0.1, max_iter=300).fit(features, labels).predict(others) == truth
+        ).mean()
+    )
 
 
 def _across_subjects(people: list[Epochs]) -> np.ndarray:
@@ -45,7 +51,10 @@ def _across_subjects(people: list[Epochs]) -> np.ndarray:
     accuracies = []
     for left_out, person in enumerate(people):
         others = [k for k in range(len(people)) if k != left_out]
-        train, labels = np.concatenate([covariances[k] for k in others]), np.concatenate([people[k].y for k in others])
+        train, labels = (
+            np.concatenate([covariances[k] for k in others]),
+            np.concatenate([people[k].y for k in others]),
+        )
         accuracies.append(_accuracy(train, labels, covariances[left_out], person.y))
     return np.array(accuracies)
 
@@ -83,7 +92,8 @@ def test_other_bytes_are_refused_in_one_sentence(monkeypatch):
 
 
 def test_products_of_whole_numbers_are_exact_or_refused():
-    """A float64 product of numbers that need 52 bits against the same sum in Python's whole numbers."""
+    """A float64 product of numbers that need 52 bits against the same sum in Python's whole
+    numbers."""
     a, b = (exact.bell(generator(0, Purpose.SYNTHETIC, run), 40, 40) * 2**13 for run in (1, 2))
     whole = a.astype(int).astype(object) @ b.astype(int).astype(object)
     assert (exact.product(a, b) == whole).all()
@@ -99,7 +109,8 @@ def test_no_cosine_is_near_enough_to_a_half_to_round_otherwise():
 
 
 def test_bells_and_exponentials_are_what_they_say():
-    """100,000 draws: mean and variance within 5 standard errors, wrong once in 10^6 at another seed."""
+    """100,000 draws: mean and variance within 5 standard errors, wrong once in 10^6 at another
+    seed."""
     drawn = exact.normal(generator(0, Purpose.SYNTHETIC), 2.0, 100_000)
     assert abs(drawn.mean()) < 5 * 2.0 / math.sqrt(100_000)
     assert abs(drawn.var() / 4.0 - 1.0) < 5 * math.sqrt(2.0 / 100_000)
@@ -113,11 +124,15 @@ def test_bells_and_exponentials_are_what_they_say():
 def test_shape_and_balance(people):
     assert len(people) == 9
     for person in people:
-        assert person.X.shape == (144, 22, 1000) and person.fs == 250.0 and person.ch_names == CHANNELS
+        assert (
+            person.X.shape == (144, 22, 1000) and person.fs == 250.0 and person.ch_names == CHANNELS
+        )
         assert person.classes == ("left_hand", "right_hand", "feet", "tongue")
         for session in (0, 1):
             for run in range(6):
-                assert (np.bincount(person.y[(person.session == session) & (person.run == run)]) == 3).all()
+                assert (
+                    np.bincount(person.y[(person.session == session) & (person.run == run)]) == 3
+                ).all()
 
 
 def test_the_same_seed_gives_the_same_bytes_and_subjects_do_not_depend_on_each_other(people):
@@ -141,8 +156,12 @@ def test_the_lead_field_is_mne_s(monkeypatch):
     info.set_montage(mne.channels.make_dig_montage(where, coord_frame="head"))
     sphere = mne.make_sphere_model((0.0, 0.0, 0.0), radius, verbose="ERROR")
     dipoles = {"rr": places * radius, "nn": directions}
-    sources = mne.setup_volume_source_space(pos=dipoles, sphere=sphere, sphere_units="m", verbose="ERROR")
-    forward = mne.make_forward_solution(info, None, sources, sphere, meg=False, mindist=0.0, verbose="ERROR")
+    sources = mne.setup_volume_source_space(
+        pos=dipoles, sphere=sphere, sphere_units="m", verbose="ERROR"
+    )
+    forward = mne.make_forward_solution(
+        info, None, sources, sphere, meg=False, mindist=0.0, verbose="ERROR"
+    )
     theirs = np.einsum("epk,pk->ep", forward["sol"]["data"].reshape(22, 30, 3), directions)
     ours = head.lead_field(electrodes, places, directions) / radius**2
     assert np.abs(ours - theirs).max() < 0.005 * np.abs(theirs).max()
@@ -175,18 +194,25 @@ def test_the_band_is_what_it_says(people):
 
 
 def test_imagining_a_hand_weakens_the_rhythm_on_the_other_side(people):
-    """Mean power over all nine people, C3 against C4: the sign of the difference is the physiology put in."""
+    """Mean power over all nine people, C3 against C4: the sign of the difference is the physiology
+    put in."""
     left, right = CHANNELS.index("C3"), CHANNELS.index("C4")
     ratios = []
     for person in people:
         power = np.log(person.X.var(axis=2))
-        ratios.append([(power[person.y == label, left] - power[person.y == label, right]).mean() for label in (0, 1)])
+        ratios.append(
+            [
+                (power[person.y == label, left] - power[person.y == label, right]).mean()
+                for label in (0, 1)
+            ]
+        )
     left_hand, right_hand = np.mean(ratios, axis=0)
     assert left_hand - right_hand > 0.2
 
 
 def test_classes_of_an_unseen_person_are_learnable_but_not_trivial(people):
-    """1296 trials: the standard error is below 0.014, and the data are fixed by the seed, so this either holds or not."""
+    """1296 trials: the standard error is below 0.014, and the data are fixed by the seed, so this
+    either holds or not."""
     plain = _across_subjects(people)
     aligned = _across_subjects(alignment.align_subjects(people))
     assert 0.40 < plain.mean() < 0.75
@@ -197,17 +223,26 @@ def test_classes_of_an_unseen_person_are_learnable_but_not_trivial(people):
 
 def test_people_are_recognised_across_sessions_and_less_so_when_aligned(people):
     def recognised(subjects: list[Epochs]) -> float:
-        parts = [[alignment.covariances(s.X[s.session == session]) for s in subjects] for session in (0, 1)]
+        parts = [
+            [alignment.covariances(s.X[s.session == session]) for s in subjects]
+            for session in (0, 1)
+        ]
         labels = np.repeat(np.arange(len(subjects)), [len(part) for part in parts[0]])
         return _accuracy(np.concatenate(parts[0]), labels, np.concatenate(parts[1]), labels)
 
-    plain, aligned = recognised(people), recognised(alignment.align_subjects(people, by_session=True))
+    plain, aligned = (
+        recognised(people),
+        recognised(alignment.align_subjects(people, by_session=True)),
+    )
     assert plain > 0.70
     assert 1 / 9 < aligned < plain
 
 
 def test_sessions_drift(people):
     for person in people[:3]:
-        means = [alignment.covariances(person.X[person.session == session]).mean(axis=0) for session in (0, 1)]
+        means = [
+            alignment.covariances(person.X[person.session == session]).mean(axis=0)
+            for session in (0, 1)
+        ]
         change = np.linalg.norm(means[1] - means[0]) / np.linalg.norm(means[0])
         assert 0.03 < change < 1.0

@@ -1,4 +1,5 @@
-"""Tiny files in the official layouts, so that the official readers run without a network and without the real data."""
+"""Tiny files in the official layouts, so that the official readers run without a network and
+without the real data."""
 
 from __future__ import annotations
 
@@ -14,8 +15,10 @@ from companion.data import mnist, recordings
 from companion.data.epochs import CHANNELS, Epochs
 from companion.data.mnist import File
 
-PHYSIONET = replace(recordings.PHYSIONET, trials=12, checked=False)  # two trials in each of six runs
-BNCI = replace(recordings.BNCI2014_001, trials=16)  # four trials in each of two runs of two sessions
+# two trials in each of six runs
+PHYSIONET = replace(recordings.PHYSIONET, trials=12, checked=False)
+# four trials in each of two runs of two sessions
+BNCI = replace(recordings.BNCI2014_001, trials=16)
 
 
 def mnist_files(raw: Path, images: int = 30, packed: bool = True) -> dict[str, File]:
@@ -30,7 +33,9 @@ def mnist_files(raw: Path, images: int = 30, packed: bool = True) -> dict[str, F
         content = bytes([0, 0, 8, array.ndim]) + np.array(shape, ">u4").tobytes() + array.tobytes()
         gz = gzip.compress(content, mtime=0)
         (raw / (f"{name}.gz" if packed else name)).write_bytes(gz if packed else content)
-        published[name] = File(shape, hashlib.md5(gz).hexdigest(), hashlib.sha256(content).hexdigest())
+        published[name] = File(
+            shape, hashlib.md5(gz).hexdigest(), hashlib.sha256(content).hexdigest()
+        )
     return published
 
 
@@ -53,7 +58,9 @@ def epochs(subject: int = 1, trials: int = 8, samples: int = 50, **changes) -> E
     return Epochs(**(values | changes))
 
 
-def edf_subject(raw: Path, subject: int, fs: float = PHYSIONET.fs, lengths: Sequence[int] = (14,) * 6) -> None:
+def edf_subject(
+    raw: Path, subject: int, fs: float = PHYSIONET.fs, lengths: Sequence[int] = (14,) * 6
+) -> None:
     """Write six short EDF+ files of one subject as PhysioNet has them, by MNE's exporter.
 
     Names are dotted. T1 comes after 2 s and T2 after 8 s; `lengths` are those of the files in
@@ -62,20 +69,27 @@ def edf_subject(raw: Path, subject: int, fs: float = PHYSIONET.fs, lengths: Sequ
     import mne
 
     random = np.random.default_rng(subject)
-    electrodes = (*CHANNELS, "Afz", "Fpz", "Fp1", "Fp2", "Oz", "Iz")  # moabb renames these, so they have to be there
-    names = [name.replace("FC", "Fc").replace("CP", "Cp").replace("PO", "Po").ljust(4, ".") for name in electrodes]
+    # moabb renames these, so they have to be there
+    electrodes = (*CHANNELS, "Afz", "Fpz", "Fp1", "Fp2", "Oz", "Iz")
+    names = [
+        name.replace("FC", "Fc").replace("CP", "Cp").replace("PO", "Po").ljust(4, ".")
+        for name in electrodes
+    ]
     for name, seconds in zip(PHYSIONET.files(subject), lengths, strict=True):
         path = raw / name
         path.parent.mkdir(parents=True, exist_ok=True)
         signal = random.normal(0.0, 2e-5, (len(names), round(seconds * fs)))
         record = mne.io.RawArray(signal, mne.create_info(names, fs, "eeg"), verbose="ERROR")
         last = min(4.1, seconds - 8.0)
-        record.set_annotations(mne.Annotations([0.0, 2.0, 8.0], [2.0, 4.1, last], ["T0", "T1", "T2"]))
+        record.set_annotations(
+            mne.Annotations([0.0, 2.0, 8.0], [2.0, 4.1, last], ["T0", "T1", "T2"])
+        )
         mne.export.export_raw(path, record, fmt="edf", overwrite=True, verbose="ERROR")
 
 
 def bnci_subject(raw: Path, subject: int) -> None:
-    """Write the two .mat files of one subject as BNCI Horizon 2020 has them: runs of X, trial, y, fs, classes, artifacts."""
+    """Write the two .mat files of one subject as BNCI Horizon 2020 has them: runs of X, trial, y,
+    fs, classes, artifacts."""
     from scipy import io
 
     random = np.random.default_rng(subject)
@@ -83,7 +97,8 @@ def bnci_subject(raw: Path, subject: int) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         runs = np.empty(3, dtype=object)
         for number in range(3):
-            trials = np.arange(4) * 1750 + 251 if number else np.zeros(0)  # the first run is a baseline without trials
+            # the first run is a baseline without trials
+            trials = np.arange(4) * 1750 + 251 if number else np.zeros(0)
             runs[number] = {
                 "X": random.normal(0.0, 20.0, (4 * 1750 + 500, len(CHANNELS) + 3)),
                 "trial": trials,

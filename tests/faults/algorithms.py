@@ -1,7 +1,9 @@
-"""Algorithm 1 for all agents, cut into the places where it can be wrong, and algorithms that are wrong in one of them.
+"""Algorithm 1 for all agents, cut into the places where it can be wrong, and algorithms that are
+wrong in one of them.
 
-`Right` is eq. (4) again, with a method for every part of it. The tests show that it computes what `ldp_core.optimizer` does.
-The faults here cost accuracy or convergence; those that cost privacy are in `mechanisms`.
+`Right` is eq. (4) again, with a method for every part of it. The tests show that it computes what
+`ldp_core.optimizer` does. The faults here cost accuracy or convergence; those that cost privacy are
+in `mechanisms`.
 """
 
 from __future__ import annotations
@@ -17,7 +19,10 @@ from ldp_core.optimizer import Algorithm1, Coins, Messages, Schedules, State
 
 @dataclass
 class Right:
-    """Algorithm 1. It may keep `memory` from one step to the next, which only a fault has a use for."""
+    """Algorithm 1.
+
+    It may keep `memory` from one step to the next, which only a fault has a use for.
+    """
 
     network: Network
     schedules: Schedules
@@ -30,19 +35,26 @@ class Right:
     def coins(self, seed: int) -> Coins:
         return Algorithm1(self.network, self.schedules).coins(seed)
 
-    def step(self, state: State, gradients: np.ndarray, coins: np.ndarray) -> tuple[State, Messages]:
+    def step(
+        self, state: State, gradients: np.ndarray, coins: np.ndarray
+    ) -> tuple[State, Messages]:
         messages = self.messages(state, coins)
         theta_sent, psi_sent = self.read(messages)
         own_theta, own_psi = self.own(state, messages)
         R, C = self.graphs()
         psi = _mix(C, own_psi, psi_sent) + self.lam(state.t) * gradients
-        theta = _mix(R, own_theta, theta_sent) - self.descent(state, psi) / self.divisor(state)[:, None]
+        theta = (
+            _mix(R, own_theta, theta_sent) - self.descent(state, psi) / self.divisor(state)[:, None]
+        )
         return State(state.t + 1, theta, psi, self.next_z(state)), messages
 
     def messages(self, state: State, coins: np.ndarray) -> Messages:
         """Return the levels that are sent."""
         step = self.step_sizes(state.t)
-        levels = [self.quantise(y, step[:, None], coins[:, c]) for c, y in enumerate((state.theta, state.psi))]
+        levels = [
+            self.quantise(y, step[:, None], coins[:, c])
+            for c, y in enumerate((state.theta, state.psi))
+        ]
         return Messages(state.t, *levels, step)
 
     def step_sizes(self, t: int) -> np.ndarray:

@@ -1,8 +1,10 @@
-"""Notebook 1, cell by cell, in processes that are killed: `python -m tests.faults.interrupted FOLDER KILLS`.
+"""Notebook 1, cell by cell, in processes that are killed: `python -m tests.faults.interrupted
+FOLDER KILLS`.
 
-The parent imports everything once and computes nothing; each attempt is a fork of it, in a group of its own, that executes
-the notebook's cells as a kernel would. It is killed right after a few chosen shards, so that different stages are met whatever
-the speed of the machine; then at a random moment, and started again, until it was killed often enough.
+The parent imports everything once and computes nothing; each attempt is a fork of it, in a group of
+its own, that executes the notebook's cells as a kernel would. It is killed right after a few chosen
+shards, so that different stages are met whatever the speed of the machine; then at a random moment,
+and started again, until it was killed often enough.
 """
 
 import contextlib
@@ -28,15 +30,28 @@ from companion.runs import fingerprint
 from ldp_core import network
 
 NOTEBOOK = "01_convergence"
-LEFT_OUT = ("figures.rates(", "figures.limits(", "figures.explore(", "figures.quantiser(", "figures.fig1(")  # mere drawing
+# mere drawing
+LEFT_OUT = (
+    "figures.rates(",
+    "figures.limits(",
+    "figures.explore(",
+    "figures.quantiser(",
+    "figures.fig1(",
+)
 SMALLER = {"runs": 4, "iterations": 40, "rate_iterations": 100}
 STAGES = (1, 4, 7)  # shards after which it is killed, each time counted from the one before
-SEED, SHARE = 20261116, 0.65  # kills fall into this share of an undisturbed run's time: a resumed one is even shorter
+# kills fall into this share of an undisturbed run's time: a resumed one is even shorter
+SEED, SHARE = 20261116, 0.65
 
 
 def cells() -> list[str]:
-    """Return what is executed: the notebook's code, with the smoke profile and less in place of its parameters."""
-    code = [cell for cell in nbformat.read(batch.NOTEBOOKS / f"{NOTEBOOK}.ipynb", 4).cells if cell.cell_type == "code"]
+    """Return what is executed: the notebook's code, with the smoke profile and less in place of its
+    parameters."""
+    code = [
+        cell
+        for cell in nbformat.read(batch.NOTEBOOKS / f"{NOTEBOOK}.ipynb", 4).cells
+        if cell.cell_type == "code"
+    ]
     kept = [cell.source for cell in code if not any(words in cell.source for words in LEFT_OUT)]
     values = {**batch.profile("smoke")[NOTEBOOK], **SMALLER, "profile": "smoke"}
     return [kept[0], *(f"{name} = {value!r}" for name, value in values.items()), *kept[1:]]
@@ -52,7 +67,8 @@ def warm_up() -> None:
 
 
 def attempt(sources: list[str], folder: Path, shards: float = math.inf) -> int:
-    """Start the notebook in a fork with its own cache and output in `folder`; return the process number.
+    """Start the notebook in a fork with its own cache and output in `folder`; return the process
+    number.
 
     It is killed, as from outside, right after it has kept so many `shards`.
     """
@@ -65,7 +81,8 @@ def attempt(sources: list[str], folder: Path, shards: float = math.inf) -> int:
     try:
         os.setpgid(0, 0)
         if hasattr(os, "sched_setaffinity"):
-            os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # one core: shards run in this process
+            # one core: shards run in this process
+            os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
         os.environ["LDP_CACHE"] = str(folder / "cache")
         die_after(shards)
         names = {}
@@ -89,9 +106,11 @@ def die_after(shards: float) -> None:
 
 
 def finish(process: int, within: float = math.inf) -> float:
-    """Return the processor time after which a process ended well, or 0 when it used up the time given and was killed.
+    """Return the processor time after which a process ended well, or 0 when it used up the time
+    given and was killed.
 
-    Its own clock, not the wall's: on a busy machine the same kills fall at the same stages of the work.
+    Its own clock, not the wall's: on a busy machine the same kills fall at the same stages of the
+    work.
     """
     clock = psutil.Process(process)
     while True:
@@ -108,7 +127,8 @@ def finish(process: int, within: float = math.inf) -> float:
 
 
 def main(folder: Path, wanted: int) -> dict:
-    """Make the artefacts once undisturbed and once with `wanted` kills and a damaged cache on the way; return what happened."""
+    """Make the artefacts once undisturbed and once with `wanted` kills and a damaged cache on the
+    way; return what happened."""
     warm_up()
     sources, chance = cells(), random.Random(SEED)
     undisturbed, disturbed = folder / "undisturbed", folder / "disturbed"
@@ -129,10 +149,13 @@ def main(folder: Path, wanted: int) -> dict:
 
 
 def damage(paths: list[Path]) -> None:
-    """Truncate, change or empty what is in the cache, a file each in turn: none of it may be believed."""
+    """Truncate, change or empty what is in the cache, a file each in turn: none of it may be
+    believed."""
     for number, path in enumerate(sorted(paths)):
         content = path.read_bytes()
-        changed = (content[:-7], content[:200] + bytes([content[200] ^ 1]) + content[201:], b"")[number % 3]
+        changed = (content[:-7], content[:200] + bytes([content[200] ^ 1]) + content[201:], b"")[
+            number % 3
+        ]
         path.write_bytes(changed)
 
 

@@ -1,7 +1,9 @@
-"""One agent of Algorithm 1 as it should be, and mechanisms that differ from it in exactly one place and leak more.
+"""One agent of Algorithm 1 as it should be, and mechanisms that differ from it in exactly one place
+and leak more.
 
-`Right` sends the agent's states with fresh coins while what the agent receives is held fixed: the mechanism that the accountant
-describes. A fault overrides one of its methods, or which messages its claim counts. Every subclass of `Right` is a fault.
+`Right` sends the agent's states with fresh coins while what the agent receives is held fixed: the
+mechanism that the accountant describes. A fault overrides one of its methods, or which messages its
+claim counts. Every subclass of `Right` is a fault.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ from ldp_core.randomness import Purpose, generator
 
 @dataclass(frozen=True)
 class Logistic:
-    """Logistic loss on everything an agent has seen: rows `[agents, T, dim]` already multiplied by their labels."""
+    """Logistic loss on everything an agent has seen: rows `[agents, T, dim]` already multiplied by
+    their labels."""
 
     rows: np.ndarray
     averaged: bool = True
@@ -34,7 +37,8 @@ class Logistic:
 
 @dataclass(frozen=True)
 class Case:
-    """Agent `agent` of the paper's network with its data, the same data but for sample `k`, and what it receives."""
+    """Agent `agent` of the paper's network with its data, the same data but for sample `k`, and
+    what it receives."""
 
     iterations: int = 40
     dim: int = 4
@@ -51,11 +55,14 @@ class Case:
 
     @cached_property
     def data(self) -> np.ndarray:
-        rows = generator(self.seed, Purpose.SYNTHETIC).standard_normal((5, self.iterations, self.dim))
+        rows = generator(self.seed, Purpose.SYNTHETIC).standard_normal(
+            (5, self.iterations, self.dim)
+        )
         return rows / np.linalg.norm(rows, axis=-1, keepdims=True)
 
     def oracle(self, which: int) -> Logistic:
-        """Return the agent's own gradients under D (0) and D' (1): sample k has the opposite label under D'."""
+        """Return the agent's own gradients under D (0) and D' (1): sample k has the opposite label
+        under D'."""
         rows = self.data[self.agent : self.agent + 1].copy()
         rows[:, self.k] *= 1 - 2 * which
         return Logistic(rows)
@@ -63,12 +70,21 @@ class Case:
     @cached_property
     def received(self) -> trajectory.Received:
         transcript, start = Transcript(), np.zeros((1, 5, self.dim))
-        run(self.algorithm, Logistic(self.data), start, self.iterations, seed=self.seed, observe=transcript)
+        run(
+            self.algorithm,
+            Logistic(self.data),
+            start,
+            self.iterations,
+            seed=self.seed,
+            observe=transcript,
+        )
         return trajectory.received(self.algorithm, transcript, self.agent)
 
     def states(self, oracle: Logistic) -> np.ndarray:
         """Return theta and psi `[T, 2, dim]`."""
-        replayed = trajectory.replay(self.algorithm, self.agent, self.received, oracle, np.zeros((1, self.dim)))
+        replayed = trajectory.replay(
+            self.algorithm, self.agent, self.received, oracle, np.zeros((1, self.dim))
+        )
         return np.stack([np.concatenate([theta, psi]) for _, theta, psi in replayed])
 
     def step(self, agent: int) -> np.ndarray:
@@ -82,7 +98,8 @@ class Case:
 
 
 class Right:
-    """The mechanism of the paper: every coordinate of theta and psi, at every t, sent with a coin of its own."""
+    """The mechanism of the paper: every coordinate of theta and psi, at every t, sent with a coin
+    of its own."""
 
     counted = np.s_[:, :]  # the messages `[T, 2, dim]` that the claim counts: all of theta and psi
 
@@ -111,7 +128,8 @@ class Right:
 
 
 def claim(fault: type[Right], case: Case) -> float:
-    """Return what is claimed for a fault: the exact total variation of what the right mechanism sends (its upper bound)."""
+    """Return what is claimed for a fault: the exact total variation of what the right mechanism
+    sends (its upper bound)."""
     return exact.delta(exact.pair(*(a[fault.counted] for a in case.pair())))[1]
 
 
@@ -163,7 +181,8 @@ class StepFromTheData(Right):
 
 
 class CoinsFromTheData(Right):
-    """Draws its coins from a generator that is seeded with a hash of the state: the same state, the same coins."""
+    """Draws its coins from a generator that is seeded with a hash of the state: the same state, the
+    same coins."""
 
     def coins(self, private, samples, y):
         seed = int.from_bytes(hashlib.sha256(y.tobytes()).digest()[:8], "big")
@@ -188,7 +207,9 @@ class CoinsSharedByThetaAndPsi(Right):
     """Uses the coins of theta for psi again."""
 
     def coins(self, private, samples, y):
-        return np.broadcast_to(private.random((samples, len(y), 1, y.shape[2])), (samples, *y.shape))
+        return np.broadcast_to(
+            private.random((samples, len(y), 1, y.shape[2])), (samples, *y.shape)
+        )
 
 
 class CoinsOfFourBits(Right):
@@ -208,7 +229,8 @@ class SeedOfOneByte(Right):
 
 
 class NeverRounded(Right):
-    """Adds the coin and forgets to round down: the level is floor(y / d + 1 - coin), and it sends what stands inside."""
+    """Adds the coin and forgets to round down: the level is floor(y / d + 1 - coin), and it sends
+    what stands inside."""
 
     def send(self, y, step, coins):
         return quantizer.value(y / step + 1.0 - coins, step)
@@ -222,7 +244,8 @@ class SentTwice(Right):
 
 
 class SentWhenMoved(Right):
-    """Sends only when the state has moved by a twentieth of a step, and keeps silent (zero) otherwise."""
+    """Sends only when the state has moved by a twentieth of a step, and keeps silent (zero)
+    otherwise."""
 
     def send(self, y, step, coins):
         moved = np.abs(np.diff(y, axis=0, prepend=0.0)) > step / 20
@@ -241,7 +264,9 @@ class FractionSentAlong(Right):
 
     def send(self, y, step, coins):
         sure = np.round(quantizer.pmf(y, step).upper_probability, 1)
-        return np.concatenate([super().send(y, step, coins), np.broadcast_to(sure, coins.shape)], axis=1)
+        return np.concatenate(
+            [super().send(y, step, coins), np.broadcast_to(sure, coins.shape)], axis=1
+        )
 
 
 class ThetaForgotten(Right):

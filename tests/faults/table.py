@@ -1,4 +1,5 @@
-"""The table of broken mechanisms: `python -m tests.faults.table` writes docs/broken_mechanisms.md."""
+"""The table of broken mechanisms: `python -m tests.faults.table` writes
+docs/broken_mechanisms.md."""
 
 from __future__ import annotations
 
@@ -44,7 +45,9 @@ def name(fault: type) -> str:
 
 
 def rows() -> list[Row]:
-    faults = [(fault, "audit") for fault in mechanisms.Right.__subclasses__()] + list(CAUGHT_BY.items())
+    faults = [(fault, "audit") for fault in mechanisms.Right.__subclasses__()] + list(
+        CAUGHT_BY.items()
+    )
     return [Row(name(fault), fault.__doc__.split("\n")[0], check) for fault, check in faults]
 
 
@@ -52,15 +55,21 @@ def markdown() -> str:
     lines = [
         "# Broken mechanisms, and the check that catches each",
         "",
-        "Written by `python -m tests.faults.table`; a test compares it with the code. Each mechanism differs in one place from",
-        "Algorithm 1, or from what it may claim. The audit shows, with confidence 1 - 1e-6, that it leaks more than the claim:",
-        "the exact total variation of the right mechanism. The other checks are in `tests/faults/checks.py`, each with the",
+        "Written by `python -m tests.faults.table`; a test compares it with the code. Each "
+        "mechanism differs in one place from",
+        "Algorithm 1, or from what it may claim. The audit shows, with confidence 1 - 1e-6, that "
+        "it leaks more than the claim:",
+        "the exact total variation of the right mechanism. The other checks are in "
+        "`tests/faults/checks.py`, each with the",
         "probability that it accuses a right algorithm. The right mechanism passes them all.",
         "",
         "| | fault | what it does | caught by |",
         "|---|---|---|---|",
     ]
-    lines += [f"| {number} | {row.fault} | {row.what} | {row.caught_by} |" for number, row in enumerate(rows(), 1)]
+    lines += [
+        f"| {number} | {row.fault} | {row.what} | {row.caught_by} |"
+        for number, row in enumerate(rows(), 1)
+    ]
     return "\n".join(lines) + "\n"
 
 

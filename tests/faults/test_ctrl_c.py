@@ -1,4 +1,5 @@
-"""Ctrl-C during a command: one line that says what is kept and how to go on, exit code 130, and nobody left behind."""
+"""Ctrl-C during a command: one line that says what is kept and how to go on, exit code 130, and
+nobody left behind."""
 
 import os
 import signal
@@ -17,11 +18,16 @@ ROOT = Path(environment.ROOT)
 START_SECONDS, STOP_SECONDS = 300, 120
 COMMANDS = sorted(command.KEPT)
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there are no process groups to interrupt")
+pytestmark = pytest.mark.skipif(
+    sys.platform == "win32", reason="there are no process groups to interrupt"
+)
 
 
 def interrupted(folder: Path, *arguments: str, when) -> tuple[str, str]:
-    """Run a command, press Ctrl-C (SIGINT to its group) as soon as `when()` says so; return what it said and its errors."""
+    """Run a command, press Ctrl-C (SIGINT to its group) as soon as `when()` says so.
+
+    Return what it said and its errors.
+    """
     settings = {**os.environ, "LDP_CACHE": str(folder / "cache"), "PYTHONUNBUFFERED": "1"}
     with (folder / "said").open("w") as said, (folder / "errors").open("w") as errors:
         process = subprocess.Popen(
@@ -43,7 +49,8 @@ def interrupted(folder: Path, *arguments: str, when) -> tuple[str, str]:
 
 
 def heeds_ctrl_c() -> None:
-    """Let a child heed SIGINT: whoever runs these tests in the background of a shell has it ignored, by inheritance."""
+    """Let a child heed SIGINT: whoever runs these tests in the background of a shell has it
+    ignored, by inheritance."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
@@ -62,7 +69,9 @@ def says(folder: Path, words: str):
 
 def one_line(errors: str, name: str) -> bool:
     """Return whether the errors are the one line that says what is kept."""
-    return [line for line in errors.splitlines() if line] == [f"{name}: interrupted; {command.KEPT[name]}"]
+    return [line for line in errors.splitlines() if line] == [
+        f"{name}: interrupted; {command.KEPT[name]}"
+    ]
 
 
 def test_figures_keep_their_finished_shards(tmp_path):
@@ -76,27 +85,37 @@ def test_figures_keep_their_finished_shards(tmp_path):
 
 
 def test_verify(tmp_path):
-    said, errors = interrupted(tmp_path, "verify", "--nb", "1", when=says(tmp_path, "profile smoke: 01_convergence"))
+    said, errors = interrupted(
+        tmp_path, "verify", "--nb", "1", when=says(tmp_path, "profile smoke: 01_convergence")
+    )
     assert "Traceback" not in said and one_line(errors, "verify")
 
 
 def test_tests(tmp_path):
     marker, module = tmp_path / "begun", tmp_path / "test_long.py"
-    module.write_text(f"import pathlib, time\ndef test():\n    pathlib.Path({str(marker)!r}).touch()\n    time.sleep(600)\n")
+    module.write_text(
+        f"import pathlib, time\ndef test():\n    pathlib.Path({str(marker)!r}).touch()\n    "
+        "time.sleep(600)\n"
+    )
     arguments = ("test", str(module), "-q", "-p", "no:cacheprovider")
     said, errors = interrupted(tmp_path, *arguments, when=marker.exists)
     assert "Traceback" not in said and len(said.splitlines()) < 8 and one_line(errors, "test")
 
 
 def test_benchmarks(tmp_path):
-    said, errors = interrupted(tmp_path, "bench", "--only", "logistic", when=says(tmp_path, "== logistic"))
+    said, errors = interrupted(
+        tmp_path, "bench", "--only", "logistic", when=says(tmp_path, "== logistic")
+    )
     assert "Traceback" not in said and one_line(errors, "bench")
 
 
 def test_the_lab(tmp_path, monkeypatch):
     monkeypatch.setenv("BROWSER", "true")  # the command, which opens nothing
     _, errors = interrupted(tmp_path, "lab", "--port", "0", when=says(tmp_path, "is running at:"))
-    assert f"lab: interrupted; {command.KEPT['lab']}" in errors.splitlines() and "KeyboardInterrupt" not in errors
+    assert (
+        f"lab: interrupted; {command.KEPT['lab']}" in errors.splitlines()
+        and "KeyboardInterrupt" not in errors
+    )
 
 
 @pytest.mark.parametrize("name", COMMANDS)

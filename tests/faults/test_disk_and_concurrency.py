@@ -1,4 +1,5 @@
-"""Two runs at the same time, and a disk that takes no more: at the level of notebooks and figures (`tests/runs`: of shards)."""
+"""Two runs at the same time, and a disk that takes no more: at the level of notebooks and figures
+(`tests/runs`: of shards)."""
 
 import subprocess
 import sys
@@ -25,20 +26,36 @@ sys.exit(batch.run("smoke", output=house / "out"))
 
 def test_two_runs_into_the_same_folder_both_end_well(tmp_path):
     """Each works on a file of its own, and moves it to its place when it is whole."""
-    cells = [nbformat.v4.new_code_cell(PARAMETERS, metadata={"tags": ["parameters"]}), nbformat.v4.new_code_cell(SLOW)]
-    notebook = nbformat.v4.new_notebook(cells=[*cells, *[nbformat.v4.new_code_cell(f"print({i})") for i in range(5)]])
-    notebook.metadata.kernelspec = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    cells = [
+        nbformat.v4.new_code_cell(PARAMETERS, metadata={"tags": ["parameters"]}),
+        nbformat.v4.new_code_cell(SLOW),
+    ]
+    notebook = nbformat.v4.new_notebook(
+        cells=[*cells, *[nbformat.v4.new_code_cell(f"print({i})") for i in range(5)]]
+    )
+    notebook.metadata.kernelspec = {
+        "name": "python3",
+        "display_name": "Python 3",
+        "language": "python",
+    }
     nbformat.write(notebook, tmp_path / "01_slow.ipynb")
     (tmp_path / "smoke.yaml").write_text("01_slow:\n  seed: 3\n")
     together = [
-        subprocess.Popen([sys.executable, "-c", RUN, str(tmp_path)], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        subprocess.Popen(
+            [sys.executable, "-c", RUN, str(tmp_path)],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
         for _ in range(2)
     ]
     for process in together:
         said = process.communicate(timeout=PATIENCE)[0].decode()
         assert process.returncode == 0 and "FAILED" not in said, said
     executed = nbformat.read(tmp_path / "out" / "notebooks" / "01_slow.ipynb", 4)
-    assert [output["text"] for cell in executed.cells[3:] for output in cell.outputs] == [f"{i}\n" for i in range(5)]
+    assert [output["text"] for cell in executed.cells[3:] for output in cell.outputs] == [
+        f"{i}\n" for i in range(5)
+    ]
     assert not list((tmp_path / "cache" / "notebooks").iterdir())
 
 
@@ -58,9 +75,14 @@ except OSError as error:
 
 
 def test_a_figure_that_does_not_fit_leaves_the_old_one(tmp_path):
-    """The operating system refuses to write more than 5000 bytes of a file: what was there stays, and no half file remains."""
+    """The operating system refuses to write more than 5000 bytes of a file: what was there stays,
+    and no half file remains."""
     ended = subprocess.run(
-        [sys.executable, "-c", FULL, str(tmp_path)], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE
+        [sys.executable, "-c", FULL, str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
     )
     assert ended.returncode == 1 and ended.stderr.strip().endswith("File too large")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["fig1.json", "fig1.png", "fig1.svg"]

@@ -1,4 +1,5 @@
-"""The whole command, killed with its kernel and its workers as a power cut would, ends in the bytes of an undisturbed run."""
+"""The whole command, killed with its kernel and its workers as a power cut would, ends in the bytes
+of an undisturbed run."""
 
 import contextlib
 import os
@@ -13,19 +14,38 @@ import psutil
 from companion.publish import environment
 
 ROOT = Path(environment.ROOT)
-STAGES = (1, 8)  # shards kept when all processes are killed; `test_interrupted_notebook` kills what computes them more often
-CHANGING = {"runs.json", "report.html", "report.md"}  # they say how long it took and how much was reused
+# shards kept when all processes are killed; `test_interrupted_notebook` kills what computes them
+# more often
+STAGES = (1, 8)
+# they say how long it took and how much was reused
+CHANGING = {"runs.json", "report.html", "report.md"}
 
 
 def start(output: Path, cache: Path) -> subprocess.Popen:
-    command = [sys.executable, "-m", "companion", "figures", "--profile", "smoke", "--nb", "01", "--output", str(output)]
+    command = [
+        sys.executable,
+        "-m",
+        "companion",
+        "figures",
+        "--profile",
+        "smoke",
+        "--nb",
+        "01",
+        "--output",
+        str(output),
+    ]
     settings = {**os.environ, "LDP_CACHE": str(cache)}
     with output.with_name("said").open("w") as said:
-        return subprocess.Popen(command, cwd=ROOT, env=settings, stdout=said, stderr=subprocess.STDOUT)
+        return subprocess.Popen(
+            command, cwd=ROOT, env=settings, stdout=said, stderr=subprocess.STDOUT
+        )
 
 
 def kill_everything(process: subprocess.Popen) -> int:
-    """Kill a process and all that it has started, before any of them can notice; return how many there were."""
+    """Kill a process and all that it has started, before any of them can notice.
+
+    Return how many there were.
+    """
     family = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
     for act in (psutil.Process.suspend, psutil.Process.kill):
         for member in family:
@@ -36,13 +56,21 @@ def kill_everything(process: subprocess.Popen) -> int:
 
 
 def artefacts(output: Path) -> dict[str, bytes]:
-    """Return the figures, claims and executed notebooks of a run, by name; hidden files are what a killed run left."""
+    """Return the figures, claims and executed notebooks of a run, by name.
+
+    Hidden files are what a killed run left.
+    """
     paths = [path for path in output.rglob("*") if path.is_file() and path.name not in CHANGING]
-    return {str(path.relative_to(output)): path.read_bytes() for path in paths if not path.name.startswith(".")}
+    return {
+        str(path.relative_to(output)): path.read_bytes()
+        for path in paths
+        if not path.name.startswith(".")
+    }
 
 
 def test_a_command_that_is_killed_with_all_its_processes_leaves_no_trace(tmp_path):
-    """Both runs write to the same folder, one after the other: its name is among the parameters that a notebook shows."""
+    """Both runs write to the same folder, one after the other: its name is among the parameters
+    that a notebook shows."""
     output, said = tmp_path / "out", tmp_path / "said"
     assert start(output, tmp_path / "cache").wait(600) == 0, said.read_text()
     undisturbed = artefacts(output)

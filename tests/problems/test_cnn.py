@@ -18,7 +18,8 @@ def loaded(activation, seed=1):
         6, 1, 28, 28, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)
     )
     images[..., :10] = (
-        0.0  # black, as most of MNIST: with zero biases all four numbers under a pool are equal there
+        # black, as most of MNIST: with zero biases all four numbers under a pool are equal there
+        0.0
     )
     return module, images
 

@@ -27,7 +27,8 @@ def test_shapes_are_those_of_the_published_code(channels, side, classes, feature
 
 
 def test_last_layer_gradient_gives_the_label():
-    """iDLG's rule: with positive features, the row of the output weights' gradient with a negative sum is the label's."""
+    """iDLG's rule: with positive features, the row of the output weights' gradient with a negative
+    sum is the label's."""
     module = parameters.make(LeNet)
     torch.nn.utils.vector_to_parameters(
         torch.from_numpy(parameters.initial(module, "uniform", seed=3)).float(), module.parameters()

@@ -1,4 +1,5 @@
-"""The neural oracle against its literal transcription, and what it promises: bits, threads, memory formats, errors."""
+"""The neural oracle against its literal transcription, and what it promises: bits, threads, memory
+formats, errors."""
 
 import pickle
 
@@ -68,7 +69,8 @@ class TestFullHistory:
             assert np.abs(expected).max() > 1e-3
 
     def test_images_and_kernels_of_one_channel_are_formatted_too(self):
-        # Left as they are, they make torch pool the first layer's outputs in the wrong order: 1.7 times slower as a whole.
+        # Left as they are, they make torch pool the first layer's outputs in the wrong order: 1.7
+        # times slower as a whole.
         layouts = []
 
         class Spy(CNN):
@@ -249,9 +251,11 @@ class TestBits:
             assert np.array_equal(alone[0], together[run])
 
     def test_single_precision_may_choose_another_winner_and_seldom_does(self):
-        """Two numbers under a pool that differ in the last bit of float32: the processor decides which one wins.
+        """Two numbers under a pool that differ in the last bit of float32: the processor decides
+        which one wins.
 
-        It moves the gradient of one image, so the mean over up to 120 by less than 1 %; most agents see no such image.
+        It moves the gradient of one image, so the mean over up to 120 by less than 1 %; most agents
+        see no such image.
         """
         x, y, history = self.cnn()
         theta = parameters.initial_states(CNN, seed=1, runs=range(3), agents=2)
@@ -314,10 +318,12 @@ class TestBits:
 
 class TestSampledHistory:
     def test_is_unbiased(self):
-        """The mean of 1000 estimates from 16 draws each, at 1000 addresses, against the full history.
+        """The mean of 1000 estimates from 16 draws each, at 1000 addresses, against the full
+        history.
 
-        A coordinate of an entry's gradient lies in an interval of known width, and the 16,000 draws are independent. Hoeffding:
-        one of the dim coordinates is off by more than width sqrt(log(2 dim / alpha) / 32,000) with probability < alpha = 1e-6.
+        A coordinate of an entry's gradient lies in an interval of known width, and the 16,000 draws
+        are independent. Hoeffding: one of the dim coordinates is off by more than width sqrt(log(2
+        dim / alpha) / 32,000) with probability < alpha = 1e-6.
         """
         runs, draws, alpha = 1000, 16, 1e-6
         x, y, history = problem(runs=1, agents=1)
@@ -342,7 +348,8 @@ class TestSampledHistory:
             np.log(2 * len(exact) / alpha) / (2 * runs * draws)
         )
         assert (np.abs(estimate - exact) <= allowed).all()
-        # The test can fail: it would notice the newest data point missing, and repetitions counted once.
+        # The test can fail: it would notice the newest data point missing, and repetitions counted
+        # once.
         assert (np.abs(full(theta, 3)[0, 0] - exact) > allowed).any()
         once = FullHistory(mlp, x, y, np.unique(history).reshape(1, 1, 1, -1), dtype=torch.float64)(
             theta, 0
@@ -494,7 +501,8 @@ class TestErrors:
 
 
 def test_algorithm_1_learns_with_this_oracle():
-    """Five agents, two runs, three Gaussian classes: the loss on everything seen falls to below a half at every agent."""
+    """Five agents, two runs, three Gaussian classes: the loss on everything seen falls to below a
+    half at every agent."""
     draw = generator(4, Purpose.SYNTHETIC)
     y = draw.integers(CLASSES, size=ROWS)
     x = 3.0 * np.eye(FEATURES)[y] + 0.3 * draw.normal(size=(ROWS, FEATURES))

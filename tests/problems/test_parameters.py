@@ -80,7 +80,8 @@ def test_he_weights_have_variance_two_over_fan_in_and_biases_are_zero():
     for layer, inputs in fan_in.items():
         assert not views[f"{layer}.bias"].any()
         weights = views[f"{layer}.weight"].numpy().ravel()
-        # sum w^2 / (2 / fan_in) is chi-squared with as many degrees of freedom as weights: an exact test, two-sided.
+        # sum w^2 / (2 / fan_in) is chi-squared with as many degrees of freedom as weights: an exact
+        # test, two-sided.
         low, high = stats.chi2.ppf([FALSE_ALARM / 2, 1 - FALSE_ALARM / 2], len(weights))
         assert low < (weights**2).sum() * inputs / 2 < high
         assert stats.kstest(weights * (inputs / 2) ** 0.5, "norm").pvalue > FALSE_ALARM

@@ -1,7 +1,9 @@
-"""iDLG as its authors wrote it (github.com/PatrickZH/Improved-Deep-Leakage-from-Gradients, file iDLG.py), for one image.
+"""iDLG as its authors wrote it (github.com/PatrickZH/Improved-Deep-Leakage-from-Gradients, file
+iDLG.py), for one image.
 
-A literal transcription: plain autograd, `torch.optim.LBFGS` with learning rate one and no line search, 300 calls of 20 steps,
-squared distance over all parameters, stop below 1e-6. Only the random start is an argument, so that it can be compared.
+A literal transcription: plain autograd, `torch.optim.LBFGS` with learning rate one and no line
+search, 300 calls of 20 steps, squared distance over all parameters, stop below 1e-6. Only the
+random start is an argument, so that it can be compared.
 """
 
 import torch
@@ -22,9 +24,11 @@ def gradient_of(net, images, labels):
 
 
 def idlg(net, original_dy_dx, dummy_data, *, calls=CALLS, diverged=float("inf")):
-    """Return (image, label, loss, evaluations) from the gradients, starting at `dummy_data [1, channels, side, side]`.
+    """Return (image, label, loss, evaluations) from the gradients, starting at `dummy_data [1,
+    channels, side, side]`.
 
-    `diverged` is not the authors': a loss above it ends the attack (the original goes on to the end).
+    `diverged` is not the authors': a loss above it ends the attack (the original goes on to the
+    end).
     """
     criterion, label_pred = nn.CrossEntropyLoss(), label_of(original_dy_dx)
     dummy_data = dummy_data.clone().requires_grad_(True)

@@ -1,4 +1,5 @@
-"""The gradient of Algorithm 1, step a, for a torch module, written out: one agent after the other, one sample after the other.
+"""The gradient of Algorithm 1, step a, for a torch module, written out: one agent after the other,
+one sample after the other.
 
 Slow on purpose. It shares no code with the project; it is what the project is compared with.
 """
@@ -8,9 +9,11 @@ import torch
 
 
 def gradients(module, loss, x, y, history, theta, t, warm_up=0):
-    """grad f_t^i(theta^i) = 1/n sum_{k<n} 1/N sum_s grad loss(theta^i, x_{k,s}^i), n = warm_up + t + 1; all in float64.
+    """grad f_t^i(theta^i) = 1/n sum_{k<n} 1/N sum_s grad loss(theta^i, x_{k,s}^i), n = warm_up + t
+    + 1; all in float64.
 
-    history[run][agent][data point][sample] is a row of x and y; loss(outputs, targets) of a batch of one sample is a number.
+    history[run][agent][data point][sample] is a row of x and y; loss(outputs, targets) of a batch
+    of one sample is a number.
     """
     result = np.zeros_like(theta)
     for run in range(len(theta)):
@@ -19,7 +22,9 @@ def gradients(module, loss, x, y, history, theta, t, warm_up=0):
             points = [history[run, agent, k] for k in range(warm_up + t + 1)]
             for point in points:
                 for row in point:
-                    result[run, agent] += sample_gradient(module, loss, x[row], y[row]) / len(point) / len(points)
+                    result[run, agent] += (
+                        sample_gradient(module, loss, x[row], y[row]) / len(point) / len(points)
+                    )
     return result
 
 

@@ -1,4 +1,5 @@
-"""The same shards on a real Dask scheduler with real workers on this machine, one of which is killed."""
+"""The same shards on a real Dask scheduler with real workers on this machine, one of which is
+killed."""
 
 import os
 import re
@@ -23,15 +24,31 @@ PATIENCE = 600  # seconds until a process is said to hang: a busy machine gets i
 def start(*arguments):
     command = [sys.executable, "-m", "distributed.cli." + arguments[0], *arguments[1:]]
     return subprocess.Popen(
-        command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        command,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
     )
 
 
 @pytest.fixture
 def cluster(tmp_path):
-    """Start a scheduler and three worker processes on loopback; return the address and the workers."""
+    """Start a scheduler and three worker processes on loopback.
+
+    Return the address and the workers.
+    """
     note = tmp_path / "scheduler.json"
-    scheduler = start("dask_scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", str(note))
+    scheduler = start(
+        "dask_scheduler",
+        "--host",
+        "127.0.0.1",
+        "--port",
+        "0",
+        "--no-dashboard",
+        "--scheduler-file",
+        str(note),
+    )
     deadline = time.monotonic() + PATIENCE
     while not note.exists():
         assert time.monotonic() < deadline and scheduler.poll() is None
@@ -67,7 +84,9 @@ def test_same_results_on_a_cluster_that_loses_a_worker(cluster, tmp_path):
     results = runs.run(workload.compute, shards, store=store, scheduler=address)
     assert killer.wait() == 0 and workers[0].wait() == -signal.SIGKILL
     for shard, result in zip(shards, results, strict=True):
-        assert np.array_equal(result["values"], workload.compute(**{**shard, "pause": 0.0})["values"])
+        assert np.array_equal(
+            result["values"], workload.compute(**{**shard, "pause": 0.0})["values"]
+        )
 
 
 @pytest.fixture
@@ -88,4 +107,9 @@ def test_no_scheduler_is_one_sentence(silent, tmp_path, monkeypatch):
 
 def test_nonsense_scheduler_is_one_sentence(tmp_path):
     with pytest.raises(runs.ShardError, match="SCHEDULER = 'nonsense'"):
-        runs.run(workload.compute, [{"seed": 0, "size": 1}], store=runs.ResultStore(tmp_path), scheduler="nonsense")
+        runs.run(
+            workload.compute,
+            [{"seed": 0, "size": 1}],
+            store=runs.ResultStore(tmp_path),
+            scheduler="nonsense",
+        )

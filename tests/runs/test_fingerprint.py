@@ -20,7 +20,8 @@ FILES = {
 
 @pytest.fixture
 def toy(tmp_path, monkeypatch):
-    """Return a function that edits a file of a small package and gives the fingerprint of its shard."""
+    """Return a function that edits a file of a small package and gives the fingerprint of its
+    shard."""
     folder = tmp_path / "toy"
     folder.mkdir()
     for name, text in FILES.items():
@@ -33,7 +34,9 @@ def toy(tmp_path, monkeypatch):
             text = (folder / name).read_text()
             assert old in text
             (folder / name).write_text(text.replace(old, new))
-        for module in [module for module in sys.modules if module == "toy" or module.startswith("toy.")]:
+        for module in [
+            module for module in sys.modules if module == "toy" or module.startswith("toy.")
+        ]:
             del sys.modules[module]
         for function in (fingerprint._of_module, fingerprint._source, fingerprint._path):
             function.cache_clear()

@@ -41,7 +41,9 @@ def test_finished_shards_are_not_computed_again(store, tmp_path):
 
 
 def test_equal_shards_are_computed_once(store, tmp_path):
-    results = runs.run(workload.count_calls, [{"seed": 1, "folder": str(tmp_path)}] * 3, store=store, workers=1)
+    results = runs.run(
+        workload.count_calls, [{"seed": 1, "folder": str(tmp_path)}] * 3, store=store, workers=1
+    )
     assert len(list(tmp_path.glob("1-*"))) == 1 and len(results) == 3
 
 
@@ -49,17 +51,32 @@ def test_a_chain_goes_on_after_its_last_finished_part(store, tmp_path):
     shards = [{"seed": seed, "folder": str(tmp_path)} for seed in (2, 5)]
     runs.chain(workload.add, shards, 2, store=store)
     results = runs.chain(workload.add, shards, 4, store=store, description="four parts")
-    assert [[int(part["sum"]) for part in parts] for parts in results] == [[2, 4, 6, 8], [5, 10, 15, 20]]
+    assert [[int(part["sum"]) for part in parts] for parts in results] == [
+        [2, 4, 6, 8],
+        [5, 10, 15, 20],
+    ]
     calls = sorted(path.name.rpartition("-")[0] for path in tmp_path.iterdir() if path.is_file())
     assert calls == [f"{seed}-{part}" for seed in (2, 5) for part in range(4)]
 
 
 def test_what_is_handed_over_is_part_of_a_shards_name(store, tmp_path):
-    """The same numbers again, in another array: nothing is computed. Other numbers, type or shape: it is."""
+    """The same numbers again, in another array: nothing is computed.
+
+    Other numbers, type or shape: it is.
+    """
     numbers = np.arange(6, dtype=np.float32)
-    handed = [numbers, numbers.copy(), numbers + 1, numbers.astype(np.float64), numbers.reshape(2, 3)]
+    handed = [
+        numbers,
+        numbers.copy(),
+        numbers + 1,
+        numbers.astype(np.float64),
+        numbers.reshape(2, 3),
+    ]
     shard = {"seed": 0, "folder": str(tmp_path)}
-    totals = [runs.run(workload.total, [shard], store=store, workers=1, given=[{"numbers": own}])[0] for own in handed]
+    totals = [
+        runs.run(workload.total, [shard], store=store, workers=1, given=[{"numbers": own}])[0]
+        for own in handed
+    ]
     assert [int(found["total"]) for found in totals] == [15, 15, 21, 15, 15]
     assert len(list(tmp_path.glob("0-*"))) == 4
 
@@ -92,7 +109,10 @@ def test_provenance_is_kept_with_the_result(store):
 
 def test_a_failing_shard_is_named_and_the_others_are_kept(store):
     shards = [{"seed": seed, "bad": 2} for seed in range(3)]
-    with pytest.raises(runs.ShardError, match=r"shard \{'seed': 2, 'bad': 2\} failed: ValueError: seed 2 is not liked"):
+    with pytest.raises(
+        runs.ShardError,
+        match=r"shard \{'seed': 2, 'bad': 2\} failed: ValueError: seed 2 is not liked",
+    ):
         runs.run(workload.fail_on, shards, store=store, workers=1)
     assert len(list(store.folder.rglob("*.result"))) == 2
 
@@ -121,7 +141,11 @@ def test_a_damaged_result_is_computed_again_not_believed(store, name, caplog):
 
 def test_workers_use_one_thread_each(store):
     for result in runs.run(workload.threads, [{"shard": 0}, {"shard": 1}], store=store, workers=2):
-        assert {name: int(number) for name, number in result.items()} == {"numba": 1, "torch": 1, "blas": 1}
+        assert {name: int(number) for name, number in result.items()} == {
+            "numba": 1,
+            "torch": 1,
+            "blas": 1,
+        }
 
 
 def test_a_worker_that_is_replaced_is_not_worth_a_word_with_a_path_in_it():
@@ -131,7 +155,8 @@ def test_a_worker_that_is_replaced_is_not_worth_a_word_with_a_path_in_it():
     words = "A worker stopped while some jobs were given to the executor."
     assert words[:30] in Path(process_executor.__file__).read_text()
     code = (  # a warning may be printed with the line that gave it: both must not stand on one
-        "import sys, warnings\nimport companion.runs\nfor words in sys.argv[1:]:\n    warnings.warn(words)\n"
+        "import sys, warnings\nimport companion.runs\nfor words in sys.argv[1:]:\n    "
+        "warnings.warn(words)\n"
     )
     command = [sys.executable, "-c", code, words + " More.", "other"]
     said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stderr
@@ -154,23 +179,43 @@ def test_quiet_shows_no_progress(store, capsys):
 
 
 def test_the_environment_says_how_many_workers(store, monkeypatch):
-    """A single worker is this process; a word that is no number is refused before anything is computed."""
+    """A single worker is this process.
+
+    A word that is no number is refused before anything is computed.
+    """
     monkeypatch.setenv("WORKERS", "1")
-    assert {int(r["pid"]) for r in runs.run(workload.process, [{"shard": 0}, {"shard": 1}], store=store)} == {os.getpid()}
+    assert {
+        int(r["pid"]) for r in runs.run(workload.process, [{"shard": 0}, {"shard": 1}], store=store)
+    } == {os.getpid()}
     monkeypatch.setenv("WORKERS", "2")
-    assert os.getpid() not in {int(r["pid"]) for r in runs.run(workload.process, [{"shard": 2}, {"shard": 3}], store=store)}
+    assert os.getpid() not in {
+        int(r["pid"]) for r in runs.run(workload.process, [{"shard": 2}, {"shard": 3}], store=store)
+    }
     for word in ("0", "two", "-1", "1.5", "²"):
         monkeypatch.setenv("WORKERS", word)
-        with pytest.raises(runs.ShardError, match=f"WORKERS = '{word}' must be a whole number, at least 1"):
+        with pytest.raises(
+            runs.ShardError, match=f"WORKERS = '{word}' must be a whole number, at least 1"
+        ):
             runs.run(workload.compute, SHARDS, store=store)
 
 
 def command(folder, shards=12, pause=0.05, workers=2):
-    return [sys.executable, "-m", "tests.runs.workload", str(folder), str(shards), str(pause), str(workers)]
+    return [
+        sys.executable,
+        "-m",
+        "tests.runs.workload",
+        str(folder),
+        str(shards),
+        str(pause),
+        str(workers),
+    ]
 
 
 def test_killed_at_twenty_random_moments_ends_in_the_same_bytes(tmp_path):
-    """SIGKILL to the whole process group, again and again; the artefact equals that of a run nobody disturbed."""
+    """SIGKILL to the whole process group, again and again.
+
+    The artefact equals that of a run nobody disturbed.
+    """
     undisturbed, disturbed = tmp_path / "undisturbed", tmp_path / "disturbed"
     subprocess.run(command(undisturbed, shards=40), cwd=ROOT, check=True, capture_output=True)
     chance, kills = random.Random(20261116), 0
@@ -185,14 +230,17 @@ def test_killed_at_twenty_random_moments_ends_in_the_same_bytes(tmp_path):
         with_luck = chance.uniform(0.5, 3.0)
         try:
             process.wait(timeout=with_luck)
-            for path in (disturbed / "results").rglob("*.result"):  # it got through: make it work again
+            # it got through: make it work again
+            for path in (disturbed / "results").rglob("*.result"):
                 path.unlink()
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
             kills += 1
     subprocess.run(command(disturbed, shards=40), cwd=ROOT, check=True, capture_output=True)
-    assert (disturbed / "artefact.json").read_bytes() == (undisturbed / "artefact.json").read_bytes()
+    assert (disturbed / "artefact.json").read_bytes() == (
+        undisturbed / "artefact.json"
+    ).read_bytes()
 
 
 def test_interrupted_by_ctrl_c_it_goes_on_where_it_was(tmp_path):
@@ -202,7 +250,8 @@ def test_interrupted_by_ctrl_c_it_goes_on_where_it_was(tmp_path):
         start_new_session=True,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background jobs ignore Ctrl-C
+        # a shell's background jobs ignore Ctrl-C
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     deadline = time.monotonic() + PATIENCE
     while len(list((tmp_path / "results").rglob("*.result"))) < 3:
@@ -211,13 +260,18 @@ def test_interrupted_by_ctrl_c_it_goes_on_where_it_was(tmp_path):
     os.killpg(process.pid, signal.SIGINT)
     assert process.wait(timeout=PATIENCE) != 0
     kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "results").rglob("*.result")}
-    subprocess.run(command(tmp_path, shards=40, pause=0.2), cwd=ROOT, check=True, capture_output=True)
+    subprocess.run(
+        command(tmp_path, shards=40, pause=0.2), cwd=ROOT, check=True, capture_output=True
+    )
     assert all(path.stat().st_mtime_ns == time_ns for path, time_ns in kept.items())
     assert (tmp_path / "artefact.json").exists()
 
 
 def test_two_runs_on_the_same_folder_do_not_disturb_each_other(tmp_path):
-    together = [subprocess.Popen(command(tmp_path, shards=20), cwd=ROOT, stderr=subprocess.PIPE) for _ in range(2)]
+    together = [
+        subprocess.Popen(command(tmp_path, shards=20), cwd=ROOT, stderr=subprocess.PIPE)
+        for _ in range(2)
+    ]
     for process in together:
         assert process.wait(timeout=PATIENCE) == 0, process.stderr.read().decode()
     assert len(list((tmp_path / "results").rglob("*.result"))) == 20
@@ -229,7 +283,11 @@ def tiny_disk(tmp_path):
     """Return a folder on a file system of 64 KB, or skip by name where it cannot be made."""
     folder = tmp_path / "tiny"
     folder.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(folder)], capture_output=True, text=True)
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(folder)],
+        capture_output=True,
+        text=True,
+    )
     if mounted.returncode:
         pytest.skip("no right to mount a tiny file system here")
     yield folder
@@ -239,7 +297,9 @@ def tiny_disk(tmp_path):
 def test_a_full_disk_is_one_sentence_and_no_half_file(tiny_disk):
     store = runs.ResultStore(tiny_disk)
     shards = [{"seed": seed, "size": 2000} for seed in range(10)]
-    with pytest.raises(OSError, match=r"a finished shard cannot be kept in .*: No space left on device"):
+    with pytest.raises(
+        OSError, match=r"a finished shard cannot be kept in .*: No space left on device"
+    ):
         runs.run(workload.compute, shards, store=store, workers=1)
     assert not list(tiny_disk.rglob("*.part"))
     kept = list(tiny_disk.rglob("*.result"))
@@ -253,6 +313,8 @@ def test_a_full_disk_is_one_sentence_anywhere(store, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match=r"a finished shard cannot be kept in .*: No space left on device"):
+    with pytest.raises(
+        OSError, match=r"a finished shard cannot be kept in .*: No space left on device"
+    ):
         runs.run(workload.compute, SHARDS[:1], store=store, workers=1)
     assert not [path for path in store.folder.rglob("*") if path.is_file()]

@@ -1,4 +1,5 @@
-"""A small experiment for the tests of `runs`: pure shards, a final artefact, and a command that makes it."""
+"""A small experiment for the tests of `runs`: pure shards, a final artefact, and a command that
+makes it."""
 
 import json
 import os
@@ -10,7 +11,8 @@ import numpy as np
 
 
 def compute(seed: int, size: int, pause: float = 0.0) -> dict:
-    """Return numbers that depend on (seed, size) alone, after a pause that makes the shard interruptible."""
+    """Return numbers that depend on (seed, size) alone, after a pause that makes the shard
+    interruptible."""
     time.sleep(pause)
     values = np.random.default_rng(seed).normal(size=size)
     return {"values": values, "total": values.sum()}

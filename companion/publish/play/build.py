@@ -41,7 +41,10 @@ class PlayError(Exception):
 
 
 def build(root: Path, folder: Path, home: str = "") -> None:
-    """Replace `folder` by the pages and all that they need; `home` is where their menu leads back."""
+    """Replace `folder` by the pages and all that they need.
+
+    `home` is where their menu leads back.
+    """
     packages = installed(root)
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(HERE / "static", folder)
