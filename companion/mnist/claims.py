@@ -16,7 +16,6 @@ from companion.mnist import attack_tables as attacks
 from companion.mnist import promise_tables, tables
 from companion.mnist.attack_tables import BY, EFFECTIVE, METHODS, THRESHOLDS, VICTIMS
 from companion.mnist.params import Params
-from companion.params import AGENTS
 
 CHANCE = 0.1  # ten digits
 
@@ -83,7 +82,7 @@ def of_promises(
     if promised.ends.empty:
         return []
     promise_tables.record(promised, params, data, output)
-    table, read = promise_tables.summary(promised), promise_tables.attacked(promised, params)
+    table, read = promise_tables.summary(promised), promise_tables.attacked(promised)
     whole = promised.images >= promise_tables.ALL and params.promise_seeds > 1
     cases = table.assign(
         lost_low=table["twin"] - table["high"], lost_high=table["twin"] - table["low"]
@@ -93,7 +92,7 @@ def of_promises(
     )
     return [
         judge("promise-for-pictures", cases, whole, images=promised.images),
-        judge("promise-attacked", excess, images=params.promise_attacked * AGENTS),
+        judge("promise-attacked", excess, images=params.promise_attacked),
     ]
 
 

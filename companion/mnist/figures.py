@@ -188,13 +188,13 @@ def promises(found: promise_tables.Kept, params: Params, record: dict, output: s
     figure = Figure(figsize=(10.5, 4.4))
     left, right = figure.subplots(1, 2, width_ratios=[1.25, 1])
     _promised(left, found.curves)
-    table = promise_tables.attacked(found, params)
+    table = promise_tables.attacked(found)
     _attacked(right, table)
     caption = (
         f"{found.images} training images, five agents; {found.test} test images; "
         f"seeds: {params.promise_seeds} (bands: from the worst to the best).\n"
         "δ: for all time, one image. Right: the attacker knows all other images; "
-        "bars: 95 % Wilson intervals."
+        "bars: 95 % Student intervals over agents and seeds."
     )
     numbers = {"accuracy": tables.plain(promise_tables.summary(found))}
     numbers |= {"attacked": tables.plain(table)}

@@ -166,14 +166,14 @@ def _start(kind: Kind, seed: int) -> np.ndarray:
 
 
 def _read(algorithm: Algorithm1, oracle: History, ear: informed.Ear, attacked: int, x, y) -> Arrays:
-    """Return how many labels, and how many pictures among 100, the informed attacker finds."""
-    hits = {"labels": 0, "pictures": 0}
+    """Return the shares `[agents]` of labels, and of pictures among 100, that are found."""
+    shares: dict[str, list[float]] = {"labels": [], "pictures": []}
     for agent in range(AGENTS):
         own = oracle.x[agent][:attacked], oracle.y[agent][:attacked]
         for name, about in (("labels", _relabelled(*own)), ("pictures", _among(*own, x, y))):
             found = informed.likelihoods(algorithm, oracle, ear, agent, about)
-            hits[name] += int((found.argmax(axis=1) == 0).sum())
-    return {name: np.array(right) for name, right in hits.items()}
+            shares[name].append(float((found.argmax(axis=1) == 0).mean()))
+    return {name: np.array(share) for name, share in shares.items()}
 
 
 def _relabelled(x: np.ndarray, y: np.ndarray) -> informed.Samples:

@@ -12,10 +12,8 @@ from scipy import stats
 from companion import promises, runs
 from companion.attacks import informed
 from companion.data.mnist import MNIST
-from companion.intervals import wilson
 from companion.mnist import promise
 from companion.mnist.params import SAMPLES, Params
-from companion.params import AGENTS
 
 ALL = 60_000  # training images of MNIST; with fewer, more noise is needed for the same promise
 ANY = 0.5  # delta of a learner that promises none: its shard is the same for all targets
@@ -26,7 +24,8 @@ READ = {"labels": promise.CLASSES, "pictures": promise.GALLERY + 1}  # hypothese
 
 class Kept(NamedTuple):
     """`curves`: kind, variant, target, seed, t, accuracy (mean over agents). `ends`: one row a run,
-    with the last accuracy, and what the informed attacker read. `images` and `test`: how many."""
+    with the last accuracy, and the shares that the informed attacker read, one an agent. `images`
+    and `test`: how many."""
 
     curves: pd.DataFrame
     ends: pd.DataFrame
@@ -57,7 +56,7 @@ def kept(params: Params, data: MNIST) -> Kept:
         pd.DataFrame({**names, "t": found["t"], "accuracy": found["accuracy"].mean(axis=1)})
         for names, found in pairs
     ]
-    ends = pd.DataFrame([names | _end(found, params) for names, found in pairs])
+    ends = pd.DataFrame([names | _end(found) for names, found in pairs])
     together = pd.concat(curves, ignore_index=True) if curves else pd.DataFrame()
     return Kept(together, ends, *params.dealt(data))
 
@@ -70,7 +69,7 @@ def _piece(params: Params, data: MNIST, kind: str, variant: str, target: float, 
         "seed": params.seed + seed,
         "images": params.dealt(data)[0],
         "iterations": params.promise_iterations,
-        "attacked": params.promise_attacked if variant == "promise" and seed == 0 else 0,
+        "attacked": params.promise_attacked if variant == "promise" else 0,
     }
 
 
@@ -89,11 +88,10 @@ def known(params: Params, data: MNIST) -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate([part["x"] for part in found]), np.concatenate(labels)
 
 
-def _end(found: dict[str, np.ndarray], params: Params) -> dict:
+def _end(found: dict[str, np.ndarray]) -> dict:
     end = {"accuracy": float(found["accuracy"][-1].mean())}
     end |= {"delta": float(found["delta"].max()), "program": float(found["program"].max())}
-    attacked = AGENTS * params.promise_attacked
-    return end | {name: int(found[name]) / attacked for name in READ if name in found}
+    return end | {name: found[name].tolist() for name in READ if name in found}
 
 
 def certificates(found: Kept, params: Params) -> pd.DataFrame:
@@ -128,7 +126,7 @@ def summary(found: Kept) -> pd.DataFrame:
         row = {"kind": kind, "target": target, "delta": float(first["delta"])}
         row |= {"accuracy": mean, "low": low, "high": high, "seeds": len(of["promise"])}
         row |= {"twin": float(of["twin"].iloc[0]), "unprotected": float(of["unprotected"].iloc[0])}
-        rows.append(row | {name: float(first[name]) for name in READ})
+        rows.append(row)
     return pd.DataFrame(rows)
 
 
@@ -159,24 +157,29 @@ def accuracy_table(found: Kept) -> pd.DataFrame:
     })  # fmt: skip
 
 
-def attacked(found: Kept, params: Params) -> pd.DataFrame:
-    """Return what the informed attacker reads: share, interval, chance, and what delta allows."""
-    trials, rows = AGENTS * params.promise_attacked, []
+def attacked(found: Kept) -> pd.DataFrame:
+    """Return what the informed attacker reads: share, interval, chance, and what delta allows.
+
+    Images of one agent are heard through the same noise, so that their answers are alike: the 95 %
+    Student interval is over agents and seeds, not over images.
+    """
+    rows = []
     for row in summary(found).itertuples():
+        own = found.ends[(found.ends["kind"] == row.kind) & (found.ends["target"] == row.target)]
         for name, hypotheses in READ.items():
-            share = getattr(row, name)
-            low, high = wilson(round(share * trials), trials)
+            share, low, high = interval(
+                np.concatenate(own[own["variant"] == "promise"][name].tolist())
+            )
             allowed = informed.ceiling(row.delta, hypotheses)
             names = {"kind": row.kind, "target": row.target, "read": name, "share": share}
-            rows.append(
-                names | {"low": low, "high": high, "chance": 1 / hypotheses, "allowed": allowed}
-            )
+            names |= {"low": low, "high": high, "chance": 1 / hypotheses, "allowed": allowed}
+            rows.append(names)
     return pd.DataFrame(rows)
 
 
-def attack_table(found: Kept, params: Params) -> pd.DataFrame:
+def attack_table(found: Kept) -> pd.DataFrame:
     """Return `attacked` as the notebook shows it."""
-    if (table := attacked(found, params)).empty:
+    if (table := attacked(found)).empty:
         return table
     what = {"labels": "the label, of ten", "pictures": f"the picture, of {READ['pictures']}"}
     shares = [f"{row.share:.1%} ({row.low:.1%} to {row.high:.1%})" for row in table.itertuples()]
