@@ -46,6 +46,10 @@ class Ear:
         self.scores: list[np.ndarray] = []
 
     def __call__(self, state: State, messages: Messages) -> None:
+        if messages.step is None or messages.psi is None:
+            raise ValueError(
+                "an algorithm that quantises nothing has no scores: read what it sends"
+            )
         step = messages.step[:, None]
         pairs = ((state.theta, messages.theta), (state.psi, messages.psi))
         scores = [score(y[0] / step, level[0], self.degree) / step for y, level in pairs]

@@ -81,8 +81,8 @@ def idlg(
     """
     numbers = range(len(heard)) if numbers is None else numbers
     if len(numbers) != len(heard):
-        found = f"numbers has {len(numbers)} entries for {len(heard)} problems"
-        raise ValueError(f"{found}: one each is needed")
+        entries = f"numbers has {len(numbers)} entries for {len(heard)} problems"
+        raise ValueError(f"{entries}: one each is needed")
     labels = label_rules.infer(layout(module), heard).repeat_interleave(restarts)
     theta = theta if theta.ndim == 1 else theta.repeat_interleave(restarts, dim=0)
     matching = Matching(module, theta, heard.repeat_interleave(restarts, dim=0), SHAPE, labels)

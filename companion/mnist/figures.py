@@ -217,7 +217,9 @@ def _promised(axes, curves: pd.DataFrame) -> None:
                 grey = {"color": GREY, "lw": 1.2, "ls": {"twin": "-", "unprotected": ":"}[variant]}
                 axes.plot(mean.index, mean, label=f"{kind}: {label}", **grey)
     axes.xaxis.set_major_locator(mpl.ticker.MaxNLocator(integer=True))
-    axes.set(xlabel="iteration t", ylim=(None, 1.0), title="Accuracy of what is sent, by promise")
+    begun = curves[curves["t"] > curves["t"].min()]["accuracy"]  # the first is noise alone
+    lowest = max(0.0, begun.min() - 0.02) if len(begun) else 0.0
+    axes.set(xlabel="iteration t", ylim=(lowest, 1.0), title="Accuracy of what is sent, by promise")
     axes.yaxis.set_major_formatter(mpl.ticker.PercentFormatter(1.0, decimals=0))
     axes.legend(loc="lower right", fontsize="x-small")
 
