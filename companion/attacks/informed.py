@@ -27,7 +27,7 @@ from ldp_core.optimizer import Algorithm1, Messages, State
 class Samples(NamedTuple):
     """Hypotheses about some targets: features `x [targets, H, features]`, labels `y [targets, H]`.
 
-    The first of each row is the truth.
+    Each in turn is taken for the truth; the first is what the run was made with.
     """
 
     x: np.ndarray
@@ -83,12 +83,14 @@ def backwards(algorithm: Algorithm1, ear: Ear, agent: int) -> np.ndarray:
 def likelihoods(
     algorithm: Algorithm1, oracle: History, ear: Ear, agent: int, about: Samples
 ) -> np.ndarray:
-    """Return log p(hypothesis) - log p(truth) `[targets, H]`, to second order; 0 for the truth.
+    """Return log p(hypothesis) - log p(truth) `[targets, truth, hypothesis]`, to second order.
 
+    Every hypothesis is taken for the truth in turn: to this order the noise of the messages is the
+    same whichever it is. Only so is the ceiling one: what is true is often what a model expects.
     The targets are samples that the agent has from the beginning on.
     """
     slopes, shifts = backwards(algorithm, ear, agent), _Shifts(algorithm, agent, about.x)
-    total, features = np.zeros(about.y.shape), about.x.shape[2]
+    features, total = about.x.shape[2], np.zeros((*about.y.shape, about.y.shape[1]))
     batch = Batch.of(about.x.reshape(-1, features), about.y.ravel())
     for t, slope in enumerate(slopes):
         found = _factors(oracle, ear.sent[t][agent], batch)
@@ -96,7 +98,7 @@ def likelihoods(
         first, behind = np.split(slope, [features * u.shape[1]])
         told = ((batch.x @ first.reshape(features, -1)) * u).sum(axis=1) + rest @ behind
         told = told.reshape(about.y.shape)
-        total += told - told[:, :1] - shifts.step(t, u, rest)
+        total += told[:, None, :] - told[:, :, None] - shifts.step(t, u, rest)
     return total
 
 
@@ -111,14 +113,13 @@ class _Shifts:
 
     def __init__(self, algorithm: Algorithm1, agent: int, x: np.ndarray):
         self.algorithm, self.agent = algorithm, agent
-        self.overlap = np.einsum("nhf,nf->nh", x, x[:, 0])  # of each picture with the true one
-        self.square = np.einsum("nhf,nhf->nh", x, x)
+        self.overlap = _products(x.astype(np.float64))  # of each picture with each
         self.psi: list[np.ndarray] = []
         self.theta: list[np.ndarray] = []
 
     def step(self, t: int, u: np.ndarray, rest: np.ndarray) -> np.ndarray:
-        """Return I/2 E_t^2 of every hypothesis, and move on by the gradients of iteration t."""
-        parts = [part.reshape(*self.square.shape, -1) for part in (u, rest)]
+        """Return I/2 E_t^2 of every pair, and move on by the gradients of iteration t."""
+        parts = [part.reshape(*self.overlap.shape[:2], -1) for part in (u, rest)]
         if not self.psi:
             self.psi, self.theta = ([np.zeros_like(part) for part in parts] for _ in range(2))
         cost = self._cost(t)
@@ -137,10 +138,15 @@ class _Shifts:
         return 0.5 * quantizer.information(self.algorithm.degree) * moved / step**2
 
     def _square(self, u: np.ndarray, rest: np.ndarray) -> np.ndarray:
-        """Return |x_h u_h - x_0 u_0|^2 + |rest_h - rest_0|^2 from the factors."""
-        own, crossed = np.square(u).sum(axis=-1), np.einsum("nhk,nk->nh", u, u[:, 0])
-        first = self.square * own + self.square[:, :1] * own[:, :1] - 2.0 * self.overlap * crossed
-        return first + np.square(rest - rest[:, :1]).sum(axis=-1)
+        """Return |x_h u_h - x_g u_g|^2 + |rest_h - rest_g|^2 of every pair, from the factors."""
+        inner = _products(u) * self.overlap + _products(rest)
+        own = np.diagonal(inner, axis1=1, axis2=2)
+        return own[:, :, None] + own[:, None, :] - 2.0 * inner
+
+
+def _products(rows: np.ndarray) -> np.ndarray:
+    """Return the products of every row with every row, `[targets, H, H]`."""
+    return rows @ rows.swapaxes(1, 2)
 
 
 def ceiling(delta: float, hypotheses: int) -> float:

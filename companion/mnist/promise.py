@@ -172,7 +172,8 @@ def _read(algorithm: Algorithm1, oracle: History, ear: informed.Ear, attacked: i
         own = oracle.x[agent][:attacked], oracle.y[agent][:attacked]
         for name, about in (("labels", _relabelled(*own)), ("pictures", _among(*own, x, y))):
             found = informed.likelihoods(algorithm, oracle, ear, agent, about)
-            shares[name].append(float((found.argmax(axis=1) == 0).mean()))
+            right = found.argmax(axis=2) == np.arange(found.shape[1])
+            shares[name].append(float(right.mean()))
     return {name: np.array(share) for name, share in shares.items()}
 
 
