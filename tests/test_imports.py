@@ -23,18 +23,8 @@ CORE = {
 }
 CORE |= {"distinguishers", "fast", "neighbours", "schedules", "search", "uncompiled"}
 ROOMS = tuple(f"companion.{name}" for name in ("convergence", "budget", "mnist", "eeg"))
-SHARED = (
-    "attacks",
-    "claims",
-    "data",
-    "files",
-    "house",
-    "intervals",
-    "params",
-    "problems",
-    "promises",
-    "runs",
-)
+SHARED = ("attacks", "claims", "data", "explore", "files", "house", "intervals", "params")
+SHARED += ("problems", "promises", "runs")
 STUDY = {f"companion.{name}" for name in SHARED} | {f"ldp_core.{name}" for name in CORE}
 MAY = {  # a room of ldp_core or companion, and the rooms that it may import from
     "ldp_core.checks": set(),
@@ -65,6 +55,7 @@ MAY = {  # a room of ldp_core or companion, and the rooms that it may import fro
     "companion.files": set(),
     "companion.intervals": set(),
     "companion.exercises": set(),  # a browser runs them, too
+    "companion.explore": {"ldp_core.accountant", "ldp_core.quantizer"},  # and this
     "companion.promises": {"companion.files"},
     "companion.runs": {"companion.files"},  # knows nothing of the paper
     "companion.data": {"companion.files", "ldp_core.randomness"},
@@ -78,12 +69,12 @@ MAY = {  # a room of ldp_core or companion, and the rooms that it may import fro
     "companion.house": {"companion.files"},
     "companion.mushrooms": STUDY,
     **{room: STUDY | {"companion.mushrooms"} for room in ROOMS},  # and never each other
-    # the pages of `make play` compute
-    "companion.publish": {"ldp_core", *(f"ldp_core.{name}" for name in CORE)}
-    | {
-        f"companion.{name}"
-        for name in ("claims", "exercises", "files", "params", "promises", "runs")
-    },
+    "companion.publish": {
+        "ldp_core",
+        *(f"ldp_core.{name}" for name in CORE),
+    }  # the pages of `make play` compute
+    | {f"companion.{name}" for name in ("claims", "exercises", "explore", "files")}
+    | {f"companion.{name}" for name in ("params", "promises", "runs")},
     "companion.__main__": {f"companion.{name}" for name in ("data", "publish", "runs")},
 }
 FILES = sorted(

@@ -17,6 +17,7 @@ from companion.budget.params import Params
 from companion.budget.promise_figures import promise, vow  # noqa: F401 (the closing section's)
 from companion.budget.shards import FLOAT_BITS
 from companion.data.mushrooms import Mushrooms
+from companion.explore import compared
 from companion.house import COLOURS, explore, save, source, style  # noqa: F401 (for cells)
 from ldp_core import quantizer
 from ldp_core.accountant import meaning
@@ -59,20 +60,21 @@ def one_message(y: float, other: float, step: float) -> Figure:
     """Return what one coordinate sends under two inputs, and what a delta allows an attacker."""
     figure = Figure(figsize=(10, 3.6))
     left, right = figure.subplots(1, 2)
-    levels = np.arange(np.floor(min(y, other) / step), np.floor(max(y, other) / step) + 2)
-    for value, shift, name, label in (
-        (y, -0.12, "unquantised", "y"),
-        (other, 0.12, "quantised", "y′"),
+    laws = (quantizer.law(value, step) for value in (y, other))
+    found = compared(*laws, step, 0.0)
+    levels = found["points"] / step
+    for value, shift, name, label, chance in (
+        (y, -0.12, "unquantised", "y", found["ours"]),
+        (other, 0.12, "quantised", "y′", found["theirs"]),
     ):
-        chance, colour = quantizer.probability(levels, value, step), COLOURS[name]
+        colour = COLOURS[name]
         label = f"input {label} = {value / step:g} d"
         left.bar(levels + shift, chance, width=0.22, color=colour, label=label)
         left.plot([value / step] * 2, [-0.1, -0.03], color=colour, lw=2.5, clip_on=False)
-    variation = float(quantizer.total_variation(y, other, step))
     left.set(
         xlabel="level sent (in steps d)", ylabel="probability", xticks=levels, ylim=(-0.1, 1.05)
     )
-    left.set_title(f"Two inputs, one message: total variation {variation:.2f}")
+    left.set_title(f"Two inputs, one message: total variation {found['delta']:.2f}")
     left.legend(fontsize="small", loc="upper right")
     alpha = np.linspace(0, 1, 201)
     for delta, colour in zip((0.1, 0.5, 0.9), STEP_COLOURS, strict=False):

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from companion import runs
+from companion import explore, runs
 from companion.budget import promise, shards
 from companion.budget.bounds import EARLY
 from companion.budget.params import Params
@@ -289,8 +289,8 @@ def spending(params: Params, target: float) -> pd.DataFrame:
     terms = promise.planned(params, target).terms
     times = np.unique(np.geomspace(1, params.horizon, 25).astype(int)).tolist()
     rows = [
-        (count, t, float(certify(replace(terms, copies=count), t).delta.max()))
+        (count, t, delta)
         for count in sorted({1, params.samples})
-        for t in times
+        for t, delta in zip(times, explore.spent(replace(terms, copies=count), times), strict=True)
     ]
     return pd.DataFrame(rows, columns=["copies", "t", "delta"])

@@ -32,7 +32,9 @@ PYODIDE = (
 )
 LIBRARY = "lib/python3.12/site-packages/"  # of the numpy package
 NOT_NEEDED = (".pyi", ".a", ".h", ".c", ".f")  # of numpy, when it only runs
-OWN = ("companion/__init__.py", "companion/exercises.py", "companion/publish/__init__.py")
+OWN = tuple(
+    f"companion/{name}.py" for name in ("__init__", "exercises", "explore", "publish/__init__")
+)
 SECONDS = 600  # that npm may take
 
 

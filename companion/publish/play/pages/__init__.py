@@ -39,9 +39,9 @@ def answer(name: str, settings: dict[str, Any]) -> dict[str, Any]:
 def run(name: str, settings: dict[str, Any], lines: str) -> dict[str, Any]:
     """Return the same when the lines of `answer` are those that a reader has written.
 
-    They may also be an exercise: `return check("1.4", lambda y, d: ...)`.
+    They know numpy as np, and may also be an exercise: `return check("1.4", lambda y, d: ...)`.
     """
-    known = vars(PAGES[name]) | {"check": exercises.check}
+    known = vars(PAGES[name]) | {"check": exercises.check, "np": np}
     try:
         exec(f"{header(name)}\n{textwrap.indent(textwrap.dedent(lines), '    ')}", known)
     except SyntaxError as error:

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from companion.explore import spent
 from companion.publish.play.pages.controls import Control
 from ldp_core import network, quantizer
-from ldp_core.accountant.promise import certify
 from ldp_core.accountant.promise_plan import Plan, plan
 from ldp_core.clipping import clipped
 from ldp_core.optimizer import Algorithm1, Messages, State, run
@@ -61,7 +61,7 @@ def kept(found: Plan, samples: int, iterations: int) -> dict:
     twin = Algorithm1(found.terms.network, found.schedules, quantised=False)
     return {
         "times": list(TIMES),
-        "curve": [float(certify(found.terms, t).delta.max()) for t in TIMES],
+        "curve": spent(found.terms, TIMES),
         "for_ever": float(found.certificate.delta.max()),
         "d_0": found.schedules.d_0,
         "lam_0": found.schedules.lam_0,

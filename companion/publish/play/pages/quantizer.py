@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
-
+from companion.explore import compared
 from companion.publish.play.pages.controls import Control
 from ldp_core import quantizer
-from ldp_core.accountant import accuracy
 
 TITLE = "The quantizer"
 QUESTION = "What does one rounded number tell?"
@@ -34,29 +32,3 @@ def answer(y, other, step, dither, degree):
     ours = quantizer.law(y, step, dither, degree)
     theirs = quantizer.law(other, step, dither, degree)
     return compared(ours, theirs, step, dither)
-
-
-def compared(ours: quantizer.Law, theirs: quantizer.Law, step: float, dither: float) -> dict:
-    """Return grid points with both probabilities, mean and variance, and the total variation."""
-    low = int(min(ours.lowest, theirs.lowest))
-    high = int(max(ours.lowest, theirs.lowest)) + ours.probabilities.shape[-1]
-    p, q = (_spread(law, low, high) for law in (ours, theirs))
-    points = quantizer.value(np.arange(low, high), step, dither)
-    mean = float(p @ points)
-    delta = 0.5 * float(np.abs(p - q).sum())
-    return {
-        "points": points,
-        "ours": p,
-        "theirs": q,
-        "mean": mean,
-        "variance": float(p @ (points - mean) ** 2),
-        "delta": delta,
-        "guess": float(accuracy(min(delta, 1.0))),
-    }
-
-
-def _spread(law: quantizer.Law, low: int, high: int) -> np.ndarray:
-    """Return a law's probabilities on the levels low ... high - 1."""
-    spread, start = np.zeros(high - low), int(law.lowest) - low
-    spread[start : start + len(law.probabilities)] = law.probabilities
-    return spread
