@@ -103,7 +103,8 @@ def slider(draw_traces: Callable[[int], Sequence[Trace]], numbers: Sequence[int]
         states = numbers[int(number) - 1]
         return fig7({f"{states} models": draw_traces(states)}, source)
 
-    return draw, (len(numbers), 1, len(numbers), 1, "place in the list of models seen")
+    label = f"place in the list of models seen: {', '.join(map(str, numbers))}"
+    return draw, (len(numbers), 1, len(numbers), 1, label)
 
 
 def _trace(axes, trace: Trace) -> None:

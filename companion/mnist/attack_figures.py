@@ -103,22 +103,25 @@ def _pictures(painted: attacks.Attacked, found: dict[str, pd.Index]) -> Figure:
 
 
 def slider(log10_scale: float, painted: attacks.Attacked, record: dict) -> Figure:
-    """Return originals and reconstructions at the computed scale of d_0 next to the one asked
-    for."""
+    """Return originals and reconstructions at the computed scale of d_0 next to the one asked for.
+
+    The step stands above them, so that the pictures hold still while a slider moves.
+    """
     table, d_0 = painted.table, record["params"]["d_0"]
     own = table[(table["victim"] == "CNN") & (table["sender"] == "quantised")]
     own = own[(own["rounds"] == 1) & (own["scale"] > 0)]
     scales = own["scale"].unique()
     nearest = scales[np.argmin(np.abs(np.log10(scales) - log10_scale))]
     rows = own.index[own["scale"] == nearest][:SHOWN]
-    figure = _pictures(painted, {f"d₀ = {nearest * d_0:g}": rows})
+    figure = _pictures(painted, {"rebuilt": rows})
+    figure.suptitle(f"d₀ = {nearest * d_0:g}", fontsize="medium")
     return kept(figure, "slider", "Mean square errors below.", record, "")
 
 
-def slider_range(params: Params) -> tuple[float, float, float, float]:
-    """Return where the slider stands, its ends and its step: powers of ten of the scales of d_0."""
+def slider_range(params: Params) -> tuple[float, float, float, float, str]:
+    """Return where the slider stands, its ends, its step and its label: powers of ten of scales."""
     lowest = math.log10(min(params.scales))
-    return lowest, lowest, 0.0, 1.0
+    return lowest, lowest, 0.0, 1.0, "factor on d_0, as a power of ten"
 
 
 def fig5_curve(painted: attacks.Attacked, spent: pd.DataFrame, record: dict, output: str) -> Figure:
