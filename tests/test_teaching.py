@@ -9,12 +9,21 @@ import pytest
 
 from companion.exercises import EXERCISES
 from companion.publish import environment
-from companion.publish.play import handout, pages
+from companion.publish.play import build, handout, pages
+from companion.publish.play.pages.controls import Control
 from companion.publish.play.slides import slides
 
 ROOT = Path(environment.ROOT)
 PLAN = (ROOT / "docs" / "teaching.md").read_text(encoding="utf-8")
-NUMBERS = re.findall(r"(?m)^\| (\w+) \| ([\w =.,]+) \| (\w+) \| ([\d.]+)( %)? \|$", PLAN)
+NUMBERS = re.findall(r"(?m)^\| (The \w+|Learning) \| (.+?) \| (.+?) \| ([\d.]+)( %)? \|$", PLAN)
+NAMES = {page.TITLE: name for name, page in pages.PAGES.items()}
+SHOWN = re.compile(r'\["([^"]+)", [^\]]*?\b(?:found|all)\.(\w+)')  # a number's words and name
+BUTTONS = ("Watch it move", "Next round", "Let the best attacker play 1000 rounds")
+BUTTONS += ("The lines behind it", "Back to the original", "Try", "the best anybody can do")
+ROWS = (
+    "over an infinite number of iterations while maintaining the convergence accuracy",
+    "Euclidean alignment hides who it was",
+)
 
 
 def section(title: str) -> str:
@@ -22,37 +31,62 @@ def section(title: str) -> str:
     return PLAN.partition(f"\n## {title}")[2].partition("\n## ")[0]
 
 
-def found(page: str, turned: str) -> dict:
+def turned(page: str, words: str) -> list[tuple[Control, float]]:
+    """Return the sliders that a row names by a word of their labels, and where they are turned."""
+    controls = pages.PAGES[NAMES[page]].CONTROLS
+    pairs = (assignment.split(" = ") for assignment in words.split(", "))
+    return [(next(c for c in controls if word in c.label), float(value)) for word, value in pairs]
+
+
+def found(page: str, words: str) -> dict:
     """Return a page's numbers when some controls are turned and the others stand at their start."""
-    controls = pages.PAGES[page].CONTROLS
-    settings = {control.name: control.value(control.start) for control in controls}
-    more = (assignment.split(" = ") for assignment in turned.split(", "))
-    settings |= {name: type(settings[name])(float(value)) for name, value in more}
-    return pages.answer(page, settings | ({"seed": 1, "rounds": 1} if page == "game" else {}))
+    name = NAMES[page]
+    settings = {one.name: one.value(one.start) for one in pages.PAGES[name].CONTROLS}
+    for control, value in turned(page, words):
+        settings[control.name] = type(settings[control.name])(value)
+    return pages.answer(name, settings | ({"seed": 1, "rounds": 1} if name == "game" else {}))
 
 
-@pytest.mark.parametrize(("page", "turned"), [row[:2] for row in NUMBERS])
-def test_what_is_to_be_turned_can_be_turned(page, turned):
+@pytest.mark.parametrize(("page", "words"), [row[:2] for row in NUMBERS])
+def test_what_is_to_be_turned_can_be_turned(page, words):
     """A slider stops at the value that the plan asks for."""
-    controls = {control.name: control for control in pages.PAGES[page].CONTROLS}
-    for name, value in (assignment.split(" = ") for assignment in turned.split(", ")):
-        control = controls[name]
-        place = math.log10(float(value)) if control.power else float(value)
+    for control, value in turned(page, words):
+        place = math.log10(value) if control.power else value
         steps = (place - control.least) / control.step
         assert control.least <= place <= control.most and abs(steps - round(steps)) < 1e-9
 
 
-def told(numbers: dict, name: str) -> float:
-    """Return a number of an answer; of a run, its distance at the end."""
-    return numbers[name]["error"][-1] if isinstance(numbers[name], dict) else numbers[name]
+def told(page: str, words: str, label: str) -> float:
+    """Return a number by the words that the page has for it; of a run, its distance at the end."""
+    script = (build.HERE / "static" / f"{NAMES[page]}.js").read_text(encoding="utf-8")
+    number = found(page, words)[dict(SHOWN.findall(script))[label]]
+    return number["error"][-1] if isinstance(number, dict) else number
 
 
-@pytest.mark.parametrize(("page", "turned", "name", "value", "percent"), NUMBERS)
-def test_a_number_is_what_the_page_shows(page, turned, name, value, percent):
+@pytest.mark.parametrize(("page", "words", "label", "value", "percent"), NUMBERS)
+def test_a_number_is_what_the_page_shows(page, words, label, value, percent):
     """To half a unit of the last digit that is printed."""
     scale, digits = (100 if percent else 1), len(value.partition(".")[2])
-    exact = scale * told(found(page, turned), name)
+    exact = scale * told(page, words, label)
     assert abs(exact - float(value)) <= 0.5001 * 10.0**-digits
+
+
+def test_who_counts_most_is_who_the_plan_says():
+    net = pages.network.network.paper(pages.network.WEIGHT)
+    u, v = f"u = {max(net.u):.2f}", f"v = {max(net.v):.2f}"
+    assert f"agent 0 with {u}, in C agents 1 and 2 with {v}" in " ".join(PLAN.split())
+    assert net.u.argmax() == 0 and set(net.v.argsort()[-2:]) == {1, 2}
+
+
+def test_every_button_and_row_that_the_plan_names_is_there():
+    made = [*(build.HERE / "static").glob("*.js"), *(build.HERE / "templates").glob("*.html")]
+    pages_text = " ".join(path.read_text(encoding="utf-8") for path in made)
+    plan = " ".join(PLAN.split())
+    claimed = " ".join((ROOT / "notebooks" / "claims.yaml").read_text(encoding="utf-8").split())
+    for words in BUTTONS:
+        assert f"*{words}*" in plan and words in pages_text
+    for words in ROWS:
+        assert words in plan and words in claimed
 
 
 def test_every_row_of_the_table_is_read():
