@@ -2,6 +2,8 @@
 
 import doctest
 import io
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
@@ -127,6 +129,19 @@ def test_own_code_is_the_projects_own():
     assert "companion/exercises.py" in files and "companion/publish/play/pages/game.py" in files
     first, again = (build.zipped(files.items()) for _ in range(2))
     assert first == again and set(zipfile.ZipFile(io.BytesIO(first)).namelist()) == set(files)
+
+
+def test_what_is_packed_is_all_that_the_pages_need(tmp_path):
+    """The pages compute from the packed files alone, and with no other package than numpy."""
+    zipfile.ZipFile(io.BytesIO(build.zipped(build.own_code(ROOT)))).extractall(tmp_path)
+    lines = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\nfrom companion import explore\n"
+    lines += "from companion.publish.play import pages\n"
+    lines += f"told = [pages.answer(name, start) for name, start in {STARTS!r}.items()]\n"
+    lines += "print(explore.__file__, [sorted(one) for one in told if 'sentence' in one])\n"
+    lines += "print({'scipy', 'pandas', 'pydantic', 'matplotlib'} & set(sys.modules))"
+    ended = subprocess.run([sys.executable, "-c", lines], cwd=tmp_path, capture_output=True)
+    said = ended.stdout.decode().splitlines()
+    assert said == [f"{tmp_path / 'companion' / 'explore.py'} []", "set()"], ended.stderr.decode()
 
 
 def test_without_npm_there_is_one_sentence(monkeypatch, tmp_path):
