@@ -86,7 +86,7 @@ def attacked(summary: pd.DataFrame):
         "diverged": rows["diverged"].map("{:.0%}".format),
         "trials": rows["trials"],
     }
-    return pd.DataFrame(columns).style.hide()
+    return pd.DataFrame(columns).style.hide().set_uuid("attacked")
 
 
 def _defence(row) -> str:
@@ -124,7 +124,7 @@ def spent(table: pd.DataFrame):
         "exact total variation (99 %)": [fill(exact, row) for row in table.to_dict("records")],
         "iterations": table["iterations"],
     }
-    return pd.DataFrame(columns).style.hide()
+    return pd.DataFrame(columns).style.hide().set_uuid("named")
 
 
 def members(table: pd.DataFrame, chance: float) -> Markdown:
