@@ -563,7 +563,8 @@ def test_the_answer_is_complete_and_every_number_of_it_is_a_result():
         f"{100 * found.figure('fig2').numbers['final_difference']['mean']:+.1f} points on mushrooms"
         in text
     )
-    assert f"10^{{{found.figure('fig3_bounds').numbers['log10_delta']['theorem 2.1']:.1f}}}" in text
+    power = found.figure("fig3_bounds").numbers["log10_delta"]["theorem 2.1"]
+    assert f"{10**power:,.0f}" in text
     assert (
         f"{found.counts(False)['holds']} of {sum(found.counts(False).values())} as written" in text
     )
@@ -592,7 +593,7 @@ def test_the_answer_follows_the_results():
     leaky = judged(found, attack_on_algorithm_1=no, identity_protected=no)
     assert answer.attacked(leaky)[0] == "Images and identities and labels leak"
     unclear = judged(leaky, identity_protected="cannot be checked")
-    assert answer.attacked(unclear)[0] == "Identities cannot be judged, images and labels leak"
+    assert answer.attacked(unclear)[0] == "Images and labels leak, identities are undecided"
     safe = judged(found, labels_not_protected="holds", identity_protected="holds")
     assert answer.attacked(safe)[0] == "Images and identities and labels stay hidden"
     assert answer.answer(replace(found, figures=[]))[0][1] == "Not run yet"

@@ -30,7 +30,7 @@ CAUGHT_BY = {
     algorithms.ZNotUpdated: "z",
     algorithms.ZOverC: "z",
 }
-"""The check that is asked to catch a fault of utility. Faults of privacy are all caught by the audit."""
+"""The check that is asked to catch a fault of utility; the audit catches those of privacy."""
 
 
 class Row(NamedTuple):
@@ -44,24 +44,27 @@ def name(fault: type) -> str:
     return re.sub(r"(?<!^)(?=[A-Z])", " ", fault.__name__).lower()
 
 
+def first_sentences(fault: type) -> str:
+    """Return the first paragraph of a docstring as one line."""
+    return " ".join((fault.__doc__ or "").split("\n\n")[0].split())
+
+
 def rows() -> list[Row]:
     faults = [(fault, "audit") for fault in mechanisms.Right.__subclasses__()] + list(
         CAUGHT_BY.items()
     )
-    return [Row(name(fault), fault.__doc__.split("\n")[0], check) for fault, check in faults]
+    return [Row(name(fault), first_sentences(fault), check) for fault, check in faults]
 
 
 def markdown() -> str:
     lines = [
         "# Broken mechanisms, and the check that catches each",
         "",
-        "Written by `python -m tests.faults.table`; a test compares it with the code. Each "
-        "mechanism differs in one place from",
-        "Algorithm 1, or from what it may claim. The audit shows, with confidence 1 - 1e-6, that "
-        "it leaks more than the claim:",
-        "the exact total variation of the right mechanism. The other checks are in "
-        "`tests/faults/checks.py`, each with the",
-        "probability that it accuses a right algorithm. The right mechanism passes them all.",
+        "Written by `python -m tests.faults.table`; a test compares it with the code. Each mechanism",
+        "differs in one place from Algorithm 1, or from what it may claim. The audit shows, with",
+        "confidence 1 - 1e-6, that it leaks more than the claim: the exact total variation of the",
+        "right mechanism. The other checks are in `tests/faults/checks.py`, each with the probability",
+        "that it accuses a right algorithm. The right mechanism passes them all.",
         "",
         "| | fault | what it does | caught by |",
         "|---|---|---|---|",

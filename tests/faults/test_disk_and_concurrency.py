@@ -65,10 +65,10 @@ from companion.convergence import figures
 from ldp_core import network
 figures.style()
 record = {"notebook": "01", "params": {}, "data": [], "numbers": {}}
-figures.save(figures.fig1(network.paper()), "fig1", sys.argv[1], **record)
+figures.save(figures.fig1(network.paper(), "words"), "fig1", sys.argv[1], **record)
 resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000))
 try:
-    figures.save(figures.fig1(network.paper(0.1)), "fig1", sys.argv[1], **record)
+    figures.save(figures.fig1(network.paper(0.1), "words"), "fig1", sys.argv[1], **record)
 except OSError as error:
     sys.exit(f"{error.strerror}")
 """

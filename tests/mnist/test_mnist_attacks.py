@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import torch
 
-from companion import claims
+from companion import claims, intervals
 from companion.attacks import matching
 from companion.data import mnist
 from companion.mnist import attack_figures as figures
@@ -315,7 +315,7 @@ def test_rates_have_wilson_intervals():
         and row["recovered_low"] == pytest.approx(0.7225, abs=1e-3)
         and row["recovered_high"] == 1.0
     )
-    assert claims.wilson(0, 10) == pytest.approx((0.0, 0.2775), abs=1e-3)
+    assert intervals.wilson(0, 10) == pytest.approx((0.0, 0.2775), abs=1e-3)
     assert (
         row["mse_low"] <= row["mse"] <= row["mse_high"]
         and row["psnr_low"] <= row["psnr"] <= row["psnr_high"]
@@ -368,11 +368,11 @@ def test_batches_come_back_exactly_from_d_psgd_and_not_from_algorithm_1(data, mo
 
 def batch_rates(clear=1.0, sent=0.0, batches=20):
     rows = [
-        ("D-PSGD", size, share, *claims.wilson(share * batches, batches), batches)
+        ("D-PSGD", size, share, *intervals.wilson(share * batches, batches), batches)
         for size, share in ((1, 1.0), (8, clear))
     ]
     rows += [
-        ("quantised", size, sent, *claims.wilson(sent * batches, batches), batches)
+        ("quantised", size, sent, *intervals.wilson(sent * batches, batches), batches)
         for size in (1, 8)
     ]
     columns = ["sender", "size", "recovered", "recovered_low", "recovered_high", "batches"]
