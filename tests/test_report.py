@@ -592,7 +592,9 @@ def test_the_answer_follows_the_results():
     no = "does not hold"
     leaky = judged(found, attack_on_algorithm_1=no, identity_protected=no)
     assert answer.attacked(leaky)[0] == "Images and identities and labels leak"
-    unclear = judged(leaky, identity_protected="cannot be checked")
+    decided = judged(leaky, identity_protected="cannot be checked")  # by thirty people
+    assert answer.attacked(decided)[0] == "Images and identities and labels leak"
+    unclear = judged(decided, identity_of_many="cannot be checked")
     assert answer.attacked(unclear)[0] == "Images and labels leak, identities are undecided"
     safe = judged(found, labels_not_protected="holds", identity_protected="holds")
     assert answer.attacked(safe)[0] == "Images and identities and labels stay hidden"

@@ -86,8 +86,10 @@ def attack_rates(found: Found) -> dict[str, tuple[float, float]]:
 def _hidden(found: Found) -> str:
     """Return which of three things stay hidden, by the verdicts on them."""
     groups: dict[str, list[str]] = {ending: [] for ending in ENDINGS.values()}
-    for what, key in SECRETS.items():
-        groups[ENDINGS[found.claim(key).verdict]].append(what)
+    for what, keys in SECRETS.items():
+        verdicts = [claim.verdict for claim in found.claims if claim.key in keys]
+        decided = (verdict for verdict in verdicts if verdict != "cannot be checked")
+        groups[ENDINGS[next(decided, found.claim(keys[0]).verdict)]].append(what)
     return ", ".join(
         f"{' and '.join(names)} {ending}" for ending, names in groups.items() if names
     ).capitalize()
@@ -98,11 +100,10 @@ def added(found: Found) -> tuple[str, str]:
     total = sum(found.counts(ours=True).values())
     more = f"and sharper bounds, stronger attackers, {total} hypotheses of our own, tested alike."
     if kept := promised(found.promises):
-        texts = [f"{_percent(one.accuracy[0])} on {one.name.partition(',')[0]}" for one in kept]
         limit = max(kept, key=lambda one: one.delta).at_most
         return "A promise that holds", (
-            f"agents that round so that $\\delta \\le {limit}$ is proven, {kept[0].unit} being "
-            f"changed, still reach {' and '.join(texts)}; {more}"
+            f"with $\\delta \\le {limit}$ proven for ever, accuracy is "
+            f"{'; '.join(map(_with_promise, kept))}; {more}"
         )
     opening = {"holds": "A promise that holds", "holds if": "A promise that holds if {}"}
     frontier = found.figure("fig3_promise").numbers["frontier"]
@@ -112,6 +113,13 @@ def added(found: Found) -> tuple[str, str]:
         f"rounding with a public random shift certifies $\\delta \\le {TARGET}$ for ever on "
         f"mushrooms, with {100 * lost:+.1f} points of accuracy against no rounding; {more}"
     )
+
+
+def _with_promise(one: Promise) -> str:
+    """Return the accuracy under a promise, whose secret is meant, and what is possible without."""
+    without = _percent(one.best_unprotected)
+    name = one.name.partition(",")[0]
+    return f"{_percent(one.accuracy[0])} on {name} ({one.unit}; without a promise {without})"
 
 
 def promised(promises: Sequence[Promise]) -> list[Promise]:
@@ -155,10 +163,10 @@ ENDINGS = {
     "does not hold": "leak",
     "cannot be checked": "are undecided",
 }
-SECRETS = {
-    "images": "attack-on-algorithm-1",
-    "identities": "identity-protected",
-    "labels": "labels-not-protected",
+SECRETS = {  # thirty people decide where the paper's nine cannot
+    "images": ("attack-on-algorithm-1",),
+    "identities": ("identity-protected", "identity-of-many"),
+    "labels": ("labels-not-protected",),
 }
 SENTENCES = {
     "Does it converge?": converges,
