@@ -87,9 +87,10 @@ def _hidden(found: Found) -> str:
     """Return which of three things stay hidden, by the verdicts on them."""
     groups: dict[str, list[str]] = {ending: [] for ending in ENDINGS.values()}
     for what, keys in SECRETS.items():
-        verdicts = [claim.verdict for claim in found.claims if claim.key in keys]
-        decided = (verdict for verdict in verdicts if verdict != "cannot be checked")
-        groups[ENDINGS[next(decided, found.claim(keys[0]).verdict)]].append(what)
+        known = {claim.key: claim.verdict for claim in found.claims}
+        given = [known[key] for key in keys if key in known]
+        decided = [verdict for verdict in given if verdict != "cannot be checked"]
+        groups[ENDINGS[(decided or [found.claim(keys[0]).verdict])[0]]].append(what)
     return ", ".join(
         f"{' and '.join(names)} {ending}" for ending, names in groups.items() if names
     ).capitalize()
