@@ -62,9 +62,19 @@ def attacked(found: Found) -> tuple[str, str]:
     guessed = 1 / len(found.figure("fig7_identity").params["subjects"])
     return _hidden(found), (
         f"from unrounded messages our attackers restore {seen:.0%} of images and name {named:.0%} "
-        f"of people; from rounded ones {hidden:.0%} and {unnamed:.0%} (guessing: {guessed:.0%}), "
-        f"but still read {labels:.0%} of the images' labels."
+        f"of people; from rounded ones {hidden:.0%} and {unnamed:.0%} (guessing: {guessed:.0%}"
+        f"{_of_many(found)}), but still read {labels:.0%} of the images' labels."
     )
+
+
+def _of_many(found: Found) -> str:
+    """Return how often one of more people than the paper's is named; nothing without a result."""
+    for figure in found.figures:
+        if figure.name == "fig7_crowd":
+            people = len(figure.params["subjects"])
+            share = max(_pick(figure.numbers["direct"], "rate", defence="quantised", factor=1.0))
+            return f"; of {people} people {share:.1%}, guessing: {1 / people:.1%}"
+    return ""
 
 
 def attack_rates(found: Found) -> dict[str, tuple[float, float]]:
