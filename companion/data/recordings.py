@@ -23,17 +23,15 @@ import logging
 import math
 import os
 import warnings
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 
-from companion.data import epochs, store
+from companion.data import epochs, formats, store
 from companion.data.epochs import CHANNELS, Epochs
 from companion.data.store import DataError
 
@@ -300,7 +298,7 @@ def _check_files(dataset: Dataset, subject: int, raw: Path) -> str:
 def _check_file(dataset: Dataset, path: Path) -> str:
     """Return the SHA-256 of one recording, or raise DataError that says what is wrong with it."""
     content = store.read(path)
-    (_check_edf if path.suffix == ".edf" else _check_mat)(path, content)
+    formats.check(path, content)
     digest = store.sha256(content)
     if dataset.checked:
         published = _published_sums().get("/".join(path.parts[-2:]))
@@ -331,55 +329,6 @@ def _published_sums() -> Mapping[str, str]:
         raise DataError("mne", "is not installed, and it holds the published checksums")
     lines = (Path(spec.origin).parent / "data" / "eegbci_checksums.txt").read_text().splitlines()
     return dict(line.split() for line in lines if line.strip())
-
-
-def _check_edf(path: Path, content: bytes) -> None:
-    """Raise unless an EDF file is as long as its header says (EDF specification: Kemp et al. 1992).
-
-    Bytes 184-191: length of the header, 236-243: number of records, 252-255: number of signals;
-    then, after 216 bytes per signal, the number of two-byte samples of each signal in a record.
-    """
-    try:
-        header, records, signals = (
-            int(content[184:192]),
-            int(content[236:244]),
-            int(content[252:256]),
-        )
-        start = 256 + 216 * signals
-        samples = sum(int(content[start + 8 * k : start + 8 * k + 8]) for k in range(signals))
-    except ValueError:
-        raise DataError(path, "does not start with an EDF header") from None
-    expected = header + 2 * records * samples
-    if header != 256 * (signals + 1) or records < 1 or len(content) != expected:
-        raise DataError(path, f"has {len(content)} bytes, its EDF header says {expected}")
-
-
-def _check_mat(path: Path, content: bytes) -> None:
-    """Raise unless a MATLAB 5 file is a chain of whole elements (tag: type and length) and its
-    compressed parts are sound."""
-    if not content.startswith(b"MATLAB 5.0 MAT-file"):
-        raise DataError(path, "does not start with a MATLAB 5 header")
-    order: Literal["little", "big"] = "little" if content[126:128] == b"IM" else "big"
-    position, compressed = 128, 15
-    while position < len(content):
-        kind = int.from_bytes(content[position : position + 4], order)
-        size = int.from_bytes(content[position + 4 : position + 8], order)
-        position += 8
-        if position + size > len(content):
-            raise DataError(
-                path, f"has {len(content)} bytes, its MATLAB elements need {position + size}"
-            )
-        if kind == compressed:
-            try:
-                zlib.decompress(content[position : position + size])
-            except zlib.error as error:
-                raise DataError(
-                    path, f"has a damaged MATLAB element ({store.reason(error)})"
-                ) from None
-        # compressed elements are not padded
-        position += size if kind == compressed else size + -size % 8
-    if position == 128:
-        raise DataError(path, "has a MATLAB 5 header and nothing behind it")
 
 
 @contextlib.contextmanager
