@@ -72,7 +72,7 @@ def heard(params: Params, rounds: dict[str, int]) -> Markdown:
     )
 
 
-def attacked(summary: pd.DataFrame):
+def attacked(summary: pd.DataFrame) -> pd.DataFrame:
     """Return the attacks as a table for reading; unaligned where there are both."""
     rows = pick(summary, factor=None)
     interval = "{correlation:.2f} [{correlation_low:.2f}, {correlation_high:.2f}]"
@@ -86,7 +86,7 @@ def attacked(summary: pd.DataFrame):
         "diverged": rows["diverged"].map("{:.0%}".format),
         "trials": rows["trials"],
     }
-    return pd.DataFrame(columns).style.hide().set_uuid("attacked")
+    return pd.DataFrame(columns).reset_index(drop=True)
 
 
 def _defence(row) -> str:
@@ -113,7 +113,7 @@ def recognised(rates: pd.DataFrame, sessions: pd.DataFrame) -> Markdown:
     return Markdown(text)
 
 
-def spent(table: pd.DataFrame):
+def spent(table: pd.DataFrame) -> pd.DataFrame:
     """Return the accountant's count as a table for reading."""
     exact = "{exact:.3f} [{lower:.3f}, {upper:.3f}]"
     columns = {
@@ -124,7 +124,7 @@ def spent(table: pd.DataFrame):
         "exact total variation (99 %)": [fill(exact, row) for row in table.to_dict("records")],
         "iterations": table["iterations"],
     }
-    return pd.DataFrame(columns).style.hide().set_uuid("named")
+    return pd.DataFrame(columns).reset_index(drop=True)
 
 
 def members(table: pd.DataFrame, chance: float) -> Markdown:
