@@ -1,18 +1,16 @@
 """Pages as people without eyes or mouse meet them: axe finds nothing serious, the keyboard works.
 
-axe-core is no Python package: `npm install --no-save axe-core` in this folder puts it where it is
-looked for, or AXE_CORE names its file. Without it the checks that need it are skipped by name.
+axe-core is no Python package: it comes with what `make play` pins. Where npm cannot be had, the
+checks that need it are skipped by name.
 """
 
-import os
-import shutil
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from companion.publish import environment, reproduce
+from companion.publish.play import build
 from companion.publish.report import gather
 
 ROOT = Path(environment.ROOT)
@@ -27,21 +25,13 @@ FOUND = """async () => (await axe.run(document, {resultTypes: ['violations']})).
     .map(({id, impact, nodes}) => [impact, id, nodes.length, nodes[0].html.slice(0, 120)])"""
 
 
-def axe_core() -> Path | None:
-    """Return the file of axe-core, wherever npm has put it."""
-    places = [Path(os.environ["AXE_CORE"])] if "AXE_CORE" in os.environ else []
-    places.append(ROOT / "node_modules" / "axe-core" / "axe.min.js")
-    if npm := shutil.which("npm"):
-        told = subprocess.run([npm, "root", "--global"], capture_output=True, text=True).stdout
-        places.append(Path(told.strip()) / "axe-core" / "axe.min.js")
-    return next((place for place in places if place.is_file()), None)
-
-
 @pytest.fixture(scope="module")
 def axe():
-    """Return the source of axe-core, or skip by name."""
-    if (path := axe_core()) is None:
-        pytest.skip("axe-core is not installed: npm install --no-save axe-core")
+    """Return the source of axe-core, which `make play` pins, or skip by name without npm."""
+    try:
+        path = build.installed(ROOT) / "axe-core" / "axe.min.js"
+    except build.PlayError as error:
+        pytest.skip(f"axe-core cannot be had: {error}")
     return path.read_text(encoding="utf-8")
 
 
