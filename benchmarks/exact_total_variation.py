@@ -14,11 +14,12 @@ import time
 
 import numpy as np
 
+from companion.budget import worst
 from companion.data import mushrooms, streams
 from companion.problems.logistic import Logistic
 from companion.problems.onehot import OneHot
 from ldp_core import network, optimizer
-from ldp_core.accountant import exact, trajectory, worst
+from ldp_core.accountant import exact, trajectory
 from ldp_core.accountant.monte_carlo import MonteCarlo
 from ldp_core.randomness import Purpose, generator
 

@@ -21,7 +21,7 @@ CORE = {
     "audit",
     "clipping",
 }
-CORE |= {"distinguishers", "fast", "neighbours", "schedules", "search", "uncompiled"}
+CORE |= {"distinguishers", "fast", "schedules", "search", "uncompiled"}
 ROOMS = tuple(f"companion.{name}" for name in ("convergence", "budget", "mnist", "eeg"))
 SHARED = ("attacks", "claims", "data", "explore", "files", "house", "intervals", "params")
 SHARED += ("problems", "promises", "runs")
@@ -40,11 +40,7 @@ MAY = {  # a room of ldp_core or companion, and the rooms that it may import fro
     "ldp_core.fast": {f"ldp_core.{name}" for name in ("checks", "quantizer")},
     "ldp_core.engine": {f"ldp_core.{name}" for name in ("fast", "optimizer", "randomness")},
     "ldp_core.accountant": {
-        f"ldp_core.{name}"
-        for name in CORE - {"accountant", "audit", "engine", "fast", "neighbours"}
-    },
-    "ldp_core.neighbours": {
-        f"ldp_core.{name}" for name in CORE - {"audit", "engine", "fast", "neighbours"}
+        f"ldp_core.{name}" for name in CORE - {"accountant", "audit", "engine", "fast"}
     },
     "ldp_core.search": set(),
     "ldp_core.distinguishers": {"ldp_core.quantizer"},

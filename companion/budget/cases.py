@@ -18,12 +18,12 @@ import pandas as pd
 
 from companion import mushrooms as learning
 from companion import runs
-from companion.budget import shards
+from companion.budget import shards, worst
 from companion.budget.params import NORMALISATIONS, Params, Setting
 from companion.budget.shards import Scene
 from companion.data import mushrooms
 from ldp_core import audit, quantizer
-from ldp_core.accountant import exact, monte_carlo, trajectory, worst
+from ldp_core.accountant import exact, monte_carlo, trajectory
 from ldp_core.randomness import Purpose, generator
 
 MEASURES = ("paper", "sum", "product", "lower", "exact", "upper")

@@ -10,6 +10,8 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from companion.budget import mechanisms
+from companion.budget.mechanisms import Gaussian, Laplace, NoisyGradients, Weakened
 from companion.budget.neighbours import (
     MEASURES,
     MECHANISMS,
@@ -27,9 +29,7 @@ from companion.budget.tables import ends
 from companion.claims import Claim, Table, judge
 from companion.data import mushrooms
 from companion.problems import centred
-from ldp_core import neighbours
 from ldp_core.accountant import promise
-from ldp_core.neighbours import Gaussian, Laplace, NoisyGradients, Weakened
 
 LONG = 100_000  # iterations after which "tends to infinity" is looked at
 STAYING = "two data sets keep an agent's states apart for ever"
@@ -100,11 +100,11 @@ def deltas(params: Params, sizes: tuple[int, ...], one) -> dict[str, float]:
     """
     algorithm = build(params, one.mechanism, Choice(one.lam_0, one.nu, one.third), one.d_0)
     terms, wide = terms_of(params, algorithm), spread(sizes)
-    shifts = neighbours.shifts(algorithm, terms, params.neighbour_iterations)
+    shifts = mechanisms.shifts(algorithm, terms, params.neighbour_iterations)
     single = dataclasses.replace(shifts, followed=shifts.followed.max(axis=0, keepdims=True))
     d_0 = np.array(one.d_0)
-    bounds, of_one = (neighbours.bounds(algorithm, x, d_0, wide) for x in (shifts, single))
-    for_ever = neighbours.certify(algorithm, terms, math.inf, spread=wide)["delta"]
+    bounds, of_one = (mechanisms.bounds(algorithm, x, d_0, wide) for x in (shifts, single))
+    for_ever = mechanisms.certify(algorithm, terms, math.inf, spread=wide)["delta"]
     found = {"certified": bounds["delta"].max(), "for_ever": for_ever.max()}
     found["one_iteration"] = of_one["delta"].max()
     pure = bounds["pure epsilon"].max() if "pure epsilon" in bounds else math.nan
@@ -122,7 +122,7 @@ def reached(params: Params, algorithm, terms: promise.Terms, sizes: tuple[int, .
     apart = _apart(params, algorithm, terms)
     if isinstance(algorithm, Gaussian | NoisyGradients):
         width = 2.0 if isinstance(algorithm, Gaussian) else 1.0
-        return float(neighbours.gaussian(width * np.sqrt((apart**2).sum(axis=(0, 2)))).max())
+        return float(mechanisms.gaussian(width * np.sqrt((apart**2).sum(axis=(0, 2)))).max())
     if isinstance(algorithm, Laplace) or getattr(algorithm, "degree", 1) > 1:
         return math.nan
     row = np.abs(centred.matrix(sizes) @ np.concatenate([np.arange(n) == 0 for n in sizes]))
@@ -134,7 +134,7 @@ def _apart(params: Params, algorithm, terms: promise.Terms) -> np.ndarray:
     """Return how far apart two worlds' messages are, over scales, `[time, agents, messages]`."""
     T, d_0 = params.neighbour_iterations, np.asarray(terms.schedules.d_0)
     if isinstance(algorithm, NoisyGradients | Weakened):
-        return (neighbours.shifts(algorithm, terms, T).followed / d_0)[..., None]
+        return (mechanisms.shifts(algorithm, terms, T).followed / d_0)[..., None]
     both = [np.stack(promise.attained(terms, i, T), axis=1) for i in range(len(d_0))]
     return np.stack(both, axis=1) / terms.schedules.step(np.arange(T))[..., None]
 
@@ -150,7 +150,7 @@ def apart_for_ever(step: float, iterations: int = LONG) -> float:
 
     In one world the state is zero: the other's level is seen to differ with probability `step`.
     """
-    return float(neighbours.coupled(np.full((iterations, 1), step))[0])
+    return float(mechanisms.coupled(np.full((iterations, 1), step))[0])
 
 
 def _degenerates(params: Params, own: Table) -> Claim:

@@ -22,15 +22,16 @@ import numpy as np
 import pandas as pd
 
 from companion import runs
+from companion.budget import mechanisms
+from companion.budget.mechanisms import Gaussian, Laplace, NoisyGradients, Ternary
 from companion.budget.params import BLOCK, Params
 from companion.budget.shards import FLOAT_BITS, HEADER_BITS
 from companion.data import mushrooms, streams
 from companion.mushrooms import problem
 from companion.problems import centred
-from ldp_core import neighbours, network, optimizer, quantizer
+from ldp_core import network, optimizer, quantizer
 from ldp_core.accountant import promise
 from ldp_core.accountant.promise_plan import BOX
-from ldp_core.neighbours import Gaussian, Laplace, NoisyGradients, Ternary
 from ldp_core.optimizer import DPSGD, Algorithm1, Schedules
 
 MECHANISMS = {  # names of shards, and what readers see
@@ -118,11 +119,11 @@ def spread(sizes: tuple[int, ...]) -> float:
 def calibrated(params: Params, mechanism: str, choice: Choice, target: float, sizes) -> np.ndarray:
     """Return the smallest scale d_0^i whose certificate over all iterations is the target."""
     unit = build(params, mechanism, choice, (1.0,) * 5)
-    found = neighbours.shifts(unit, terms_of(params, unit), params.neighbour_iterations)
+    found = mechanisms.shifts(unit, terms_of(params, unit), params.neighbour_iterations)
     low, high = np.full((2, 5), [[-30.0], [50.0]])  # powers of two
     for _ in range(30):
         middle = (low + high) / 2.0
-        safe = neighbours.bounds(unit, found, 2.0**middle, spread(sizes))["delta"] <= target
+        safe = mechanisms.bounds(unit, found, 2.0**middle, spread(sizes))["delta"] <= target
         low, high = np.where(safe, low, middle), np.where(safe, middle, high)
     return 2.0**high
 

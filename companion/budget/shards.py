@@ -16,13 +16,14 @@ from typing import Literal
 
 import numpy as np
 
+from companion.budget import worst
 from companion.budget.params import Params, Setting
 from companion.data import mushrooms, streams
 from companion.mushrooms import problem
 from companion.problems import logistic
 from companion.problems.onehot import OneHot
 from ldp_core import engine, optimizer
-from ldp_core.accountant import trajectory, worst
+from ldp_core.accountant import trajectory
 from ldp_core.randomness import Purpose, generator
 
 Arrival = Literal["uniform", "first"]

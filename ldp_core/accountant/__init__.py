@@ -6,7 +6,7 @@
 
 `theorems` holds Theorem 2 as printed, `sensitivity` and `certificate` a worst case for the paper's
 own algorithm, `promise` and `promise_plan` a much smaller one for an algorithm that is changed a
-little, `trajectory`, `exact`, `worst` what one run gave away, `meaning` what a delta says.
+little, `trajectory`, `exact` what one run gave away, `meaning` what a delta says.
 """
 
 from ldp_core.accountant.certificate import calibrate, certify, course, with_d_0

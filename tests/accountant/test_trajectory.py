@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from companion.budget.worst import adjacent
 from ldp_core import optimizer
 from ldp_core.accountant import trajectory
-from ldp_core.accountant.worst import adjacent
 from tests.accountant.dense import DIM, Dense, network_run
 from tests.reference import enumeration
 

@@ -10,13 +10,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from companion.budget import bounds, cases, claims, shards, tables
+from companion.budget import bounds, cases, claims, shards, tables, worst
 from companion.budget.params import NORMALISATIONS, Params, Setting
 from companion.claims import judge
 from companion.data import mushrooms
 from companion.params import ParameterError
 from ldp_core import quantizer
-from ldp_core.accountant import trajectory, worst
+from ldp_core.accountant import trajectory
 
 DATA = mushrooms.load(quiet=True)
 SHA = DATA.provenance.sha256

@@ -87,7 +87,7 @@ def walk() -> list:
     found += [meaning.advantage(0.1), meaning.accuracy(0.1), meaning.trade_off(0.1, 0.1)]
     found.append(meaning.posterior(0.5, 0.1, 0.1))
     found += _promised(np, net, clipping, promise, promise_plan) + _attacked(np)
-    return found + _compared(np, net) + _searched(np, plain, transcript)
+    return found
 
 
 def _messages(quantizer, rng) -> list:
@@ -135,49 +135,6 @@ def _promised(np, net, clipping, promise, promise_plan) -> list:
     found = [plan.certificate.delta, plan.schedules.d_0, last.theta, certified.program]
     found += [certified.profile(0.5), certified.mu, len(str(certified)), plan.terms.unit]
     return [*found, promise.steered(plan.terms, 0, 4)]
-
-
-def _compared(np, net) -> list:
-    from ldp_core import neighbours, optimizer
-    from ldp_core.accountant.promise import Terms
-
-    schedules, found = optimizer.Schedules(3.0, 0.9, (1.5,) * 5, (0.51,) * 5), []
-    terms = Terms(net, schedules, clip=0.1, warm_up=100, cone=True)
-    for kind in (
-        neighbours.Gaussian,
-        neighbours.NoisyGradients,
-        neighbours.Laplace,
-        neighbours.Ternary,
-    ):
-        algorithm = kind(net, schedules)
-        state = optimizer.run(
-            algorithm, lambda theta, t: theta - 1.0, np.zeros((1, 5, 2)), 3, seed=1
-        )
-        messages = algorithm.step(state, state.theta, algorithm.coins(1)([0], 3, 2))[1]
-        found += [
-            state.theta,
-            messages.theta,
-            neighbours.certify(algorithm, terms, math.inf, horizon=500),
-        ]
-    return [*found, neighbours.ternary_total_variation(0.1, 0.2, 1.0)]
-
-
-def _searched(np, plain, transcript) -> list:
-    from ldp_core.accountant import trajectory, worst
-    from ldp_core.randomness import Purpose, generator
-
-    rows, history = (
-        np.array([[1.0, 0.0, 0.0], [0.0, -1.0, 0.5]]),
-        np.array([[0], [1], [0], [1], [0], [1]]),
-    )
-
-    def problem(histories):
-        return lambda theta, t: theta - rows[histories[:, :, : t + 1, 0]].mean(axis=2)
-
-    got = trajectory.received(plain, transcript, 1)
-    found = worst.search(plain, 1, got, problem, history, [0, 1], np.zeros((1, 3)))
-    drawn = worst.random_modifications(history, [0, 1], generator(1, Purpose.MODIFICATION), 2)
-    return [found.budget.paper, found.worst(), found.method, drawn]
 
 
 def _attacked(np) -> list:

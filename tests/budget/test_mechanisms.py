@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ldp_core import neighbours, network, optimizer
+from companion.budget import mechanisms
+from companion.budget.mechanisms import Gaussian, Laplace, NoisyGradients, Ternary, certify
+from ldp_core import network, optimizer
 from ldp_core.accountant.promise import Terms
-from ldp_core.neighbours import Gaussian, Laplace, NoisyGradients, Ternary, certify
 from ldp_core.optimizer import Algorithm1, Schedules
 from ldp_core.randomness import Purpose, generator
 from tests.reference import neighbours as reference
@@ -35,7 +36,7 @@ def schedules(lam_0, nu, d_0, varsigma) -> Schedules:
 
 
 def test_the_example_of_the_module():
-    assert doctest.testmod(neighbours).failed == 0
+    assert doctest.testmod(mechanisms).failed == 0
 
 
 @pytest.mark.parametrize("name", [name for name in MECHANISMS if name != "eq. (3)"])
@@ -214,7 +215,7 @@ def test_pure_epsilon_is_what_randomised_response_reaches():
 def test_the_closed_form_is_that_of_two_normal_laws():
     mu = np.array([0.0, 0.1, 1.0, 5.0, 1e6, np.inf])
     expected = [0.0, *(2 * stats.norm.cdf(mu[1:4] / 2) - 1), 1.0, 1.0]
-    assert neighbours.gaussian(mu) == pytest.approx(expected, abs=EXACT)
+    assert mechanisms.gaussian(mu) == pytest.approx(expected, abs=EXACT)
 
 
 def test_one_ternary_message_has_the_total_variation_of_its_three_levels():
@@ -222,7 +223,7 @@ def test_one_ternary_message_has_the_total_variation_of_its_three_levels():
     y, other = rng.uniform(-1.3, 1.3, (2, 2000))
     p, q, _ = reference.three_levels(y, other, 1.0)
     exact = np.abs(p - q).sum(axis=1) / 2
-    assert neighbours.ternary_total_variation(y, other, 1.0) == pytest.approx(exact, abs=EXACT)
+    assert mechanisms.ternary_total_variation(y, other, 1.0) == pytest.approx(exact, abs=EXACT)
     assert (exact <= np.abs(y - other) + EXACT).all()
 
 

@@ -8,8 +8,9 @@ import math
 import numpy as np
 import pytest
 
+from companion.budget import worst
 from ldp_core import network, optimizer
-from ldp_core.accountant import certificate, trajectory, worst
+from ldp_core.accountant import certificate, trajectory
 from ldp_core.randomness import Purpose, generator
 from tests.accountant.dense import ROWS, Dense, network_run
 
