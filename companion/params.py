@@ -35,6 +35,7 @@ Rate = Annotated[float, Field(gt=0, le=5000, allow_inf_nan=False)]  # samples a 
 Normalise = Literal["none", "l1", "l2"]
 Topology = Literal["paper", "ring", "exponential", "random"]
 AGENTS = 5
+FLOAT_BITS, HEADER_BITS = 32, 64  # an unquantised coordinate; smallest and largest level
 GIB = 2**30
 LARGEST_SIZE = 10_000_000  # of anything that is counted: what exceeds it is a slip of the finger
 ROW_BYTES = 6  # a row number as it is drawn (two bytes) and as the gradients use it (four)

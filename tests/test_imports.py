@@ -24,7 +24,7 @@ CORE = {
 CORE |= {"distinguishers", "fast", "schedules", "search", "uncompiled"}
 ROOMS = tuple(f"companion.{name}" for name in ("convergence", "budget", "mnist", "eeg"))
 SHARED = ("attacks", "claims", "data", "explore", "files", "house", "intervals", "params")
-SHARED += ("problems", "promises", "runs")
+SHARED += ("neighbours", "problems", "promises", "runs")
 STUDY = {f"companion.{name}" for name in SHARED} | {f"ldp_core.{name}" for name in CORE}
 MAY = {  # a room of ldp_core or companion, and the rooms that it may import from
     "ldp_core.checks": set(),
@@ -63,6 +63,9 @@ MAY = {  # a room of ldp_core or companion, and the rooms that it may import fro
     "companion.params": {"companion.files"}
     | {f"ldp_core.{name}" for name in ("checks", "network", "optimizer", "randomness")},
     "companion.house": {"companion.files"},
+    "companion.neighbours": {"companion.params"}
+    | {f"ldp_core.{name}" for name in ("accountant", "checks", "network", "optimizer")}
+    | {f"ldp_core.{name}" for name in ("quantizer", "randomness")},
     "companion.mushrooms": STUDY,
     **{room: STUDY | {"companion.mushrooms"} for room in ROOMS},  # and never each other
     "companion.publish": {

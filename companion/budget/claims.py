@@ -9,10 +9,10 @@ from companion.budget import tables
 from companion.budget.bounds import CERTIFICATE, EARLY, LATE, LATEST
 from companion.budget.params import Params
 from companion.budget.promise import RISK, planned
-from companion.budget.shards import FLOAT_BITS
 from companion.claims import Claim, Numbers, Table, judge, show, threshold  # noqa: F401 (show)
 from companion.data.mushrooms import Mushrooms
 from companion.intervals import NORMAL
+from companion.params import FLOAT_BITS
 from companion.promises import FOR_EVER, Promise, record
 from ldp_core.accountant import meaning
 

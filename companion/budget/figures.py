@@ -15,10 +15,10 @@ from companion.budget import tables
 from companion.budget.cases import CONFIDENCE
 from companion.budget.params import Params
 from companion.budget.promise_figures import promise, vow  # noqa: F401 (the closing section's)
-from companion.budget.shards import FLOAT_BITS
 from companion.data.mushrooms import Mushrooms
 from companion.explore import compared
 from companion.house import COLOURS, explore, save, source, style  # noqa: F401 (for cells)
+from companion.params import FLOAT_BITS
 from ldp_core import quantizer
 from ldp_core.accountant import meaning
 

@@ -2,34 +2,19 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
-import math
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from companion.budget import mechanisms
-from companion.budget.mechanisms import Gaussian, Laplace, NoisyGradients, Weakened
-from companion.budget.neighbours import (
-    MEASURES,
-    MECHANISMS,
-    REFERENCES,
-    Choice,
-    build,
-    chosen,
-    run,
-    search,
-    spread,
-    terms_of,
-)
+from companion.budget.neighbours import bench_of, run, search
 from companion.budget.params import Params
 from companion.budget.tables import ends
 from companion.claims import Claim, Table, judge
 from companion.data import mushrooms
-from companion.problems import centred
-from ldp_core.accountant import promise
+from companion.neighbours import mechanisms
+from companion.neighbours.bench import MEASURES, MECHANISMS, REFERENCES, Choice, chosen, deltas
 
 LONG = 100_000  # iterations after which "tends to infinity" is looked at
 STAYING = "two data sets keep an agent's states apart for ever"
@@ -78,7 +63,9 @@ def frontier(params: Params, table: mushrooms.Mushrooms, best: Table, accuracies
         record = {"name": MECHANISMS[one.mechanism], **dict(zip(keys, key, strict=True))}
         record |= ends("accuracy", wide[key]) | ends("lost", clear - wide[key])
         record |= {"bits": bits[key], "lam_0": one.lam_0, "nu": one.nu, "third": one.third}
-        found.append(record | deltas(params, table.sizes, one) | {"runs": len(wide)})
+        choice, known = Choice(one.lam_0, one.nu, one.third), bench_of(params, table.sizes)
+        record |= deltas(known, one.mechanism, choice, one.d_0, params.neighbour_iterations)
+        found.append(record | {"runs": len(wide)})
     return pd.DataFrame(found)
 
 
@@ -89,54 +76,6 @@ def references(params: Params, accuracies: Table) -> Table:
     rows = [{"measure": m, "mechanism": k, **ends("accuracy", own)} for (m, k), own in parts]
     found = pd.DataFrame(rows).assign(name=lambda part: part["mechanism"].map(REFERENCES))
     return found[(found["mechanism"] != "alone") | (found["measure"] == "own")]
-
-
-def deltas(params: Params, sizes: tuple[int, ...], one) -> dict[str, float]:
-    """Return what is known of the largest delta of any agent.
-
-    `certified` over all iterations, `for_ever` over all time with the same setting (1: nothing is
-    proven), `one_iteration` the largest of one, `pure` by pure epsilon (Laplace), `attained` by one
-    pair of samples (`reached`).
-    """
-    algorithm = build(params, one.mechanism, Choice(one.lam_0, one.nu, one.third), one.d_0)
-    terms, wide = terms_of(params, algorithm), spread(sizes)
-    shifts = mechanisms.shifts(algorithm, terms, params.neighbour_iterations)
-    single = dataclasses.replace(shifts, followed=shifts.followed.max(axis=0, keepdims=True))
-    d_0 = np.array(one.d_0)
-    bounds, of_one = (mechanisms.bounds(algorithm, x, d_0, wide) for x in (shifts, single))
-    for_ever = mechanisms.certify(algorithm, terms, math.inf, spread=wide)["delta"]
-    found = {"certified": bounds["delta"].max(), "for_ever": for_ever.max()}
-    found["one_iteration"] = of_one["delta"].max()
-    pure = bounds["pure epsilon"].max() if "pure epsilon" in bounds else math.nan
-    return found | {"pure": pure, "attained": reached(params, algorithm, terms, sizes)}
-
-
-def reached(params: Params, algorithm, terms: promise.Terms, sizes: tuple[int, ...]) -> float:
-    """Return the exact total variation of one pair of samples, largest over agents; NaN: not known.
-
-    One mushroom with either label, while neighbours keep both gradients clipped: the states are
-    apart along its row by `promise.attained`, or by all that is certified where nothing cancels.
-    Levels are told apart best with one world's state on the grid (at zero): whether the other's
-    level differs there is decided by independent coins. Normal noise has a closed form.
-    """
-    apart = _apart(params, algorithm, terms)
-    if isinstance(algorithm, Gaussian | NoisyGradients):
-        width = 2.0 if isinstance(algorithm, Gaussian) else 1.0
-        return float(mechanisms.gaussian(width * np.sqrt((apart**2).sum(axis=(0, 2)))).max())
-    if isinstance(algorithm, Laplace) or getattr(algorithm, "degree", 1) > 1:
-        return math.nan
-    row = np.abs(centred.matrix(sizes) @ np.concatenate([np.arange(n) == 0 for n in sizes]))
-    moved = np.minimum(np.multiply.outer(apart, row), 1.0 - 1e-16)
-    return float(-np.expm1(np.log1p(-moved).sum(axis=(0, 2, 3)).min()))
-
-
-def _apart(params: Params, algorithm, terms: promise.Terms) -> np.ndarray:
-    """Return how far apart two worlds' messages are, over scales, `[time, agents, messages]`."""
-    T, d_0 = params.neighbour_iterations, np.asarray(terms.schedules.d_0)
-    if isinstance(algorithm, NoisyGradients | Weakened):
-        return (mechanisms.shifts(algorithm, terms, T).followed / d_0)[..., None]
-    both = [np.stack(promise.attained(terms, i, T), axis=1) for i in range(len(d_0))]
-    return np.stack(both, axis=1) / terms.schedules.step(np.arange(T))[..., None]
 
 
 def verdicts(params: Params, found: Table) -> list[Claim]:

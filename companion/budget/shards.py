@@ -29,7 +29,6 @@ from ldp_core.randomness import Purpose, generator
 Arrival = Literal["uniform", "first"]
 ARRIVALS: tuple[Arrival, ...] = ("uniform", "first")
 RUNS_PER_SHARD = 5
-FLOAT_BITS, HEADER_BITS = 32, 64  # an unquantised coordinate; smallest and largest level
 ROWS = 25  # modifications followed together, early ones first: a late one changes nothing before
 
 

@@ -15,9 +15,9 @@ from companion import explore, runs
 from companion.budget import promise, shards
 from companion.budget.bounds import EARLY
 from companion.budget.params import Params
-from companion.budget.shards import HEADER_BITS
 from companion.data import mushrooms
 from companion.intervals import NORMAL, student
+from companion.params import HEADER_BITS
 from ldp_core import quantizer
 from ldp_core.accountant import meaning
 from ldp_core.accountant.promise import certify

@@ -11,9 +11,11 @@ import pytest
 
 from companion import claims
 from companion.budget import neighbour_claims, neighbour_figures, neighbours
-from companion.budget.neighbours import MEASURES, MECHANISMS, REFERENCES, Choice
 from companion.budget.params import Params
 from companion.mushrooms import problem
+from companion.neighbours import bench as shared
+from companion.neighbours.bench import MEASURES, MECHANISMS, REFERENCES, Choice
+from companion.neighbours.mechanisms import certify
 from ldp_core.accountant.promise import certify as promised
 
 SMALL = Params(
@@ -38,7 +40,7 @@ def results(data, tmp_path_factory):
     patch.setenv("LDP_CACHE", str(tmp_path_factory.mktemp("cache")))
     patch.setenv("WORKERS", "1")
     tried = neighbours.search(SMALL, data)
-    best = neighbours.chosen(tried)
+    best = shared.chosen(tried)
     yield tried, best, neighbours.run(SMALL, data, best)
     patch.undo()
 
@@ -69,28 +71,30 @@ def test_test_rows_are_never_learnt_from_nor_tuned_on(data):
 
 
 def test_noise_is_calibrated_to_the_target_and_no_more(data):
-    wide = neighbours.spread(data.sizes)
+    bench = neighbours.bench_of(SMALL, data.sizes)
     for name in MECHANISMS:
-        choice = neighbours.candidates(SMALL, name)[0]
-        d_0 = neighbours.calibrated(SMALL, name, choice, 0.1, data.sizes)
+        choice = neighbours.searched(SMALL, name)[0]
+        (d_0,) = shared.calibrated(bench, name, choice, [0.1])
         for factor, fits in ((1.0, True), (0.999, False)):
-            algorithm = neighbours.build(SMALL, name, choice, (d_0 * factor).tolist())
-            terms = neighbours.terms_of(SMALL, algorithm)
-            found = neighbours.neighbours.certify(algorithm, terms, 20, spread=wide)["delta"]
+            algorithm = shared.build(bench, name, choice, (d_0 * factor).tolist())
+            terms = bench.terms(algorithm)
+            found = certify(algorithm, terms, 20, spread=bench.spread)["delta"]
             assert ((found <= 0.1) == fits).all(), name
 
 
 def test_ours_is_certified_by_the_promise_itself(data):
-    algorithm = neighbours.build(SMALL, "spline", Choice(100.0, 0.9, 0.51), (3.0,) * 5)
-    terms = neighbours.terms_of(SMALL, algorithm)
-    found = neighbours.neighbours.certify(algorithm, terms, 20)["delta"]
+    bench = neighbours.bench_of(SMALL, data.sizes)
+    algorithm = shared.build(bench, "spline", Choice(100.0, 0.9, 0.51), (3.0,) * 5)
+    terms = bench.terms(algorithm)
+    found = certify(algorithm, terms, 20)["delta"]
     assert found == pytest.approx(promised(terms, 20).delta, rel=1e-6)
 
 
 def test_the_spread_is_the_l1_norm_of_every_centred_row(data):
-    features = problem("none")[1]
+    features, bench = problem("none")[1], neighbours.bench_of(SMALL, data.sizes)
     rows = features.dense(slice(0, 50)) @ neighbours.centred.matrix(features.sizes).T
-    assert np.abs(rows).sum(axis=1) == pytest.approx(neighbours.spread(features.sizes), rel=1e-9)
+    assert np.abs(rows).sum(axis=1) == pytest.approx(bench.spread, rel=1e-9)
+    assert np.linalg.norm(bench.row) == pytest.approx(1.0)
 
 
 def test_a_shard_is_pure_and_blocks_join(data, results):

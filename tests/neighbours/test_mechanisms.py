@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from companion.budget import mechanisms
-from companion.budget.mechanisms import Gaussian, Laplace, NoisyGradients, Ternary, certify
+from companion.neighbours import mechanisms
+from companion.neighbours.mechanisms import Gaussian, Laplace, NoisyGradients, Ternary, certify
 from ldp_core import network, optimizer
 from ldp_core.accountant.promise import Terms
 from ldp_core.optimizer import Algorithm1, Schedules

@@ -1,0 +1,1 @@
+"""Algorithm 1 beside its neighbours: mechanisms, one bench for all, and its figure."""

@@ -1,0 +1,61 @@
+"""Accuracy against delta for Algorithm 1 and its neighbours, shown as error."""
+
+from __future__ import annotations
+
+import matplotlib as mpl
+import pandas as pd
+from matplotlib.figure import Figure
+
+from companion.neighbours.bench import MECHANISMS, REFERENCES
+
+TITLES = {"own": "Agents' own models", "listener": "A listener's model"}
+DELTAS = {"certified": "certified δ of all iterations", "for_ever": "certified δ for all time"}
+STYLES = {  # colour and marker: Okabe and Ito's palette
+    "spline": ("#CC79A7", "o"),
+    "paper": ("#D55E00", "D"),
+    "gaussian": ("#0072B2", "s"),
+    "tracking": ("#009E73", "^"),
+    "laplace": ("#E69F00", "v"),
+    "ternary": ("#56B4E9", "P"),
+}
+TICKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
+DASHES = {"clear": "--", "alone": ":"}
+
+
+def frontier(found: pd.DataFrame, references: pd.DataFrame, delta: str, what: str) -> Figure:
+    """Return one panel a measure: error on `what` with its 95 % interval against a column `delta`.
+
+    `references` are drawn as lines.
+    """
+    figure = Figure(figsize=(12.5, 4.8))
+    panels = figure.subplots(1, len(TITLES), sharey=True)
+    for axes, (measure, title) in zip(panels, TITLES.items(), strict=True):
+        _panel(axes, found[found["measure"] == measure], delta)
+        _lines(axes, references[references["measure"] == measure])
+        axes.set(title=title, xscale="log", xlabel=DELTAS[delta])
+        axes.set_xticks(targets := sorted(found["target"].unique()), minor=False)
+        axes.set_xlim(0.8 * targets[0], 1.25 * targets[-1])
+        axes.xaxis.set_major_formatter(mpl.ticker.FormatStrFormatter("%g"))
+        axes.minorticks_off()
+    panels[0].set(ylabel=f"error on {what}", yscale="log", yticks=TICKS)
+    panels[0].yaxis.set_major_formatter(mpl.ticker.PercentFormatter(1.0, decimals=0))
+    handles = panels[0].get_legend_handles_labels()
+    panels[1].legend(*handles, fontsize="x-small", loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    return figure
+
+
+def _panel(axes, found: pd.DataFrame, delta: str) -> None:
+    for name in MECHANISMS:
+        own = found[found["mechanism"] == name].sort_values("target")
+        colour, marker = STYLES[name]
+        around = [own["accuracy_high"] - own["accuracy"], own["accuracy"] - own["accuracy_low"]]
+        label = f"{MECHANISMS[name]} ({own['bits'].mean():.0f} bits)"
+        options = {"color": colour, "marker": marker, "capsize": 3, "label": label}
+        axes.errorbar(own[delta], 1.0 - own["accuracy"], yerr=around, **options)
+
+
+def _lines(axes, references: pd.DataFrame) -> None:
+    for one in references.itertuples():
+        label = REFERENCES[one.mechanism]
+        line = {"color": "#555555", "ls": DASHES[one.mechanism], "lw": 1, "label": label}
+        axes.axhline(1.0 - one.accuracy, **line)
