@@ -19,6 +19,12 @@ def student(deviation, count):
     return stats.t.ppf(0.975, count - 1) * deviation / np.sqrt(count)
 
 
+def ends(name: str, values) -> dict[str, float]:
+    """Return the mean of some values and its 95 % interval (Student)."""
+    mean, half = values.mean(), student(values.std(), len(values))
+    return {name: mean, f"{name}_low": mean - half, f"{name}_high": mean + half}
+
+
 def wilson(hits: int, trials: int) -> tuple[float, float]:
     """Return the 95 % Wilson interval of a share."""
     found = stats.binomtest(int(hits), int(trials)).proportion_ci(method="wilson")

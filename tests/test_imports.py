@@ -63,7 +63,7 @@ MAY = {  # a room of ldp_core or companion, and the rooms that it may import fro
     "companion.params": {"companion.files"}
     | {f"ldp_core.{name}" for name in ("checks", "network", "optimizer", "randomness")},
     "companion.house": {"companion.files"},
-    "companion.neighbours": {"companion.params"}
+    "companion.neighbours": {"companion.intervals", "companion.params"}
     | {f"ldp_core.{name}" for name in ("accountant", "checks", "network", "optimizer")}
     | {f"ldp_core.{name}" for name in ("quantizer", "randomness")},
     "companion.mushrooms": STUDY,

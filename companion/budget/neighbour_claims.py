@@ -2,80 +2,39 @@
 
 from __future__ import annotations
 
-import json
-from typing import NamedTuple
-
 import numpy as np
-import pandas as pd
 
-from companion.budget.neighbours import bench_of, run, search
+from companion.budget.neighbours import bench_of, run, search, searched
 from companion.budget.params import Params
-from companion.budget.tables import ends
 from companion.claims import Claim, Table, judge
 from companion.data import mushrooms
 from companion.neighbours import mechanisms
-from companion.neighbours.bench import MEASURES, MECHANISMS, REFERENCES, Choice, chosen, deltas
+from companion.neighbours.bench import MEASURES, MECHANISMS, Choice, chosen, deltas
+from companion.neighbours.tables import Compared, frontier, references
 
 LONG = 100_000  # iterations after which "tends to infinity" is looked at
 STAYING = "two data sets keep an agent's states apart for ever"
 FADING = "one sample is replaced, at delta ="
 
 
-class Bench(NamedTuple):
-    """All that the notebook shows: `params`, every candidate `tried`, and two tables."""
-
-    params: Params
-    tried: Table
-    found: Table  # `frontier`
-    references: Table
-
-    def numbers(self) -> dict:
-        """Return what is kept beside the figure; numbers that are not known are None."""
-        tables = {"frontier": self.found, "references": self.references, "tried": self.tried}
-        return {name: json.loads(table.to_json(orient="records")) for name, table in tables.items()}
-
-
-def bench(params: Params, data: mushrooms.Mushrooms) -> Bench | None:
+def bench(params: Params, data: mushrooms.Mushrooms) -> Compared | None:
     """Return all mechanisms, searched, chosen and judged; None without targets."""
     if not params.neighbour_targets:
         return None
     tried = search(params, data)
-    best = chosen(tried)
+    best, T = chosen(tried), params.neighbour_iterations
     accuracies = run(params, data, best)
-    found = frontier(params, data, best, accuracies)
-    return Bench(params, tried, found, references(params, accuracies))
+    last = accuracies[accuracies["t"] == T]
+    effort = f"{params.neighbour_runs} runs of {T} iterations; {len(searched(params, 'spline'))}"
+    effort += " candidates each, tuned on held-out training rows"
+    found = frontier(best, last, lambda one: known(params, data.sizes, one))
+    return Compared(effort, tried, found, references(last))
 
 
-def frontier(params: Params, table: mushrooms.Mushrooms, best: Table, accuracies: Table) -> Table:
-    """Return one row a measure, mechanism and target: accuracy with a 95 % interval, delta, bits.
-
-    `lost` is accuracy against the reference in the clear, paired over runs; intervals are
-    Student's. `bits` are those of all that stands for one coordinate in one iteration. For
-    `certified`, `for_ever`, `pure` and `attained` see `deltas`.
-    """
-    last = accuracies[accuracies["t"] == params.neighbour_iterations]
-    keys = ["measure", "mechanism", "target"]
-    wide = last.pivot(index="run", columns=keys, values="accuracy")
-    bits, found = last.groupby(keys)["bits"].mean(), []
-    for one in best[~best["mechanism"].isin(REFERENCES)].itertuples():
-        key = (one.measure, one.mechanism, one.target)
-        clear = wide[one.measure, "clear", 0.0]
-        record = {"name": MECHANISMS[one.mechanism], **dict(zip(keys, key, strict=True))}
-        record |= ends("accuracy", wide[key]) | ends("lost", clear - wide[key])
-        record |= {"bits": bits[key], "lam_0": one.lam_0, "nu": one.nu, "third": one.third}
-        choice, known = Choice(one.lam_0, one.nu, one.third), bench_of(params, table.sizes)
-        record |= deltas(known, one.mechanism, choice, one.d_0, params.neighbour_iterations)
-        found.append(record | {"runs": len(wide)})
-    return pd.DataFrame(found)
-
-
-def references(params: Params, accuracies: Table) -> Table:
-    """Return accuracy of what hides nothing and of what sends nothing, with 95 % intervals."""
-    last = accuracies[(accuracies["t"] == params.neighbour_iterations)]
-    parts = last[last["mechanism"].isin(REFERENCES)].groupby(["measure", "mechanism"])["accuracy"]
-    rows = [{"measure": m, "mechanism": k, **ends("accuracy", own)} for (m, k), own in parts]
-    found = pd.DataFrame(rows).assign(name=lambda part: part["mechanism"].map(REFERENCES))
-    return found[(found["mechanism"] != "alone") | (found["measure"] == "own")]
+def known(params: Params, sizes: tuple[int, ...], one) -> dict[str, float]:
+    """Return what is known of the delta of what was chosen."""
+    choice, T = Choice(one.lam_0, one.nu, one.third), params.neighbour_iterations
+    return deltas(bench_of(params, sizes), one.mechanism, choice, one.d_0, T)
 
 
 def verdicts(params: Params, found: Table) -> list[Claim]:

@@ -16,7 +16,7 @@ from companion.budget import promise, shards
 from companion.budget.bounds import EARLY
 from companion.budget.params import Params
 from companion.data import mushrooms
-from companion.intervals import NORMAL, student
+from companion.intervals import NORMAL, ends
 from companion.params import HEADER_BITS
 from ldp_core import quantizer
 from ldp_core.accountant import meaning
@@ -222,12 +222,6 @@ def promises(params: Params, learned: pd.DataFrame) -> pd.DataFrame:
         row |= {"tuned": tuned.mean(), "bits": bits[target]}
         rows.append(row | _certified(promise.planned(params, target)))
     return pd.DataFrame(rows)
-
-
-def ends(name: str, values: pd.Series) -> dict[str, float]:
-    """Return the mean of some values and its 95 % interval (Student)."""
-    mean, half = values.mean(), student(values.std(), len(values))
-    return {name: mean, f"{name}_low": mean - half, f"{name}_high": mean + half}
 
 
 def _certified(found: promise.Plan) -> dict:

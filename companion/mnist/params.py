@@ -20,9 +20,20 @@ from companion.params import (
 NotNegativeCount = Annotated[int, Field(ge=0)]
 Share = Annotated[float, Field(gt=0, lt=1)]
 Images = Annotated[int, Field(ge=5, multiple_of=5)]  # five agents hold five
+Grid = Annotated[tuple[Positive, ...], Field(min_length=1)]
+Exponents = Annotated[tuple[NotNegative, ...], Field(min_length=1)]
 ABLATION_TEST = 500  # test images for each short training of the ablation, at most
 SENT = 2 * 84_202  # numbers that an agent sends in an iteration: the CNN's parameters, twice
 SAMPLES = 20  # images an agent acquires in an iteration of the trainings that are attacked
+
+
+HELD = 6  # one in so many training images judges what is tuned
+
+
+def learnt_from(images: int) -> int:
+    """Return how many of so many training images are learnt from while mechanisms are tuned."""
+    part = AGENTS * SAMPLES
+    return (images - images // HELD) // part * part
 
 
 class Training(AgentParams):
@@ -100,6 +111,14 @@ class Params(Training):
     promise_test: NotNegativeCount = 2000
     promise_iterations: Count = 60
     promise_attacked: Count = 20
+    neighbour_targets: tuple[Share, ...] = (0.25,)
+    neighbour_seeds: NotNegativeCount = 1
+    neighbour_iterations: Count = 20
+    neighbour_pushes: Grid = (30.0, 100.0)
+    neighbour_nu: Grid = (0.9,)
+    neighbour_varsigma: Grid = (0.51,)
+    neighbour_weakening: Grid = (0.3,)
+    neighbour_fading: Exponents = (0.0,)
 
     def memory(self) -> tuple[str, int]:
         """Return what needs most memory: a history, or the messages that an attacker keeps."""
@@ -157,6 +176,10 @@ class Params(Training):
             rest = f"that of promise_iterations = {self.promise_iterations} arrive later"
             rule = f"at least promise_attacked = {self.promise_attacked} must be there"
             raise ParameterError(f"{found}, for {rest}: {rule}")
+        points = learnt_from(dealt[0]) // (AGENTS * SAMPLES)
+        if self.neighbour_seeds and self.neighbour_iterations >= points:
+            found = f"neighbour_iterations = {self.neighbour_iterations} must be below {points}"
+            raise ParameterError(f"{found}, the data points of each agent while it is tuned")
 
     def fitting(self, data: mnist.MNIST) -> mnist.MNIST:
         """Return the data, when the parameters fit them and each other."""

@@ -7,6 +7,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from companion.neighbours.bench import MECHANISMS, REFERENCES
+from companion.neighbours.tables import Compared
 
 TITLES = {"own": "Agents' own models", "listener": "A listener's model"}
 DELTAS = {"certified": "certified δ of all iterations", "for_ever": "certified δ for all time"}
@@ -22,11 +23,12 @@ TICKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 DASHES = {"clear": "--", "alone": ":"}
 
 
-def frontier(found: pd.DataFrame, references: pd.DataFrame, delta: str, what: str) -> Figure:
+def frontier(compared: Compared, delta: str, what: str) -> Figure:
     """Return one panel a measure: error on `what` with its 95 % interval against a column `delta`.
 
-    `references` are drawn as lines.
+    References are drawn as lines.
     """
+    _, _, found, references = compared
     figure = Figure(figsize=(12.5, 4.8))
     panels = figure.subplots(1, len(TITLES), sharey=True)
     for axes, (measure, title) in zip(panels, TITLES.items(), strict=True):

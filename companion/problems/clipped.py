@@ -103,9 +103,9 @@ class Softmax(Factored):
 
     def factors(self, theta: np.ndarray, batch: Batch, clip: float) -> Factors:
         """Return the clipped gradient of every sample: `u [n, classes]`, and nothing behind it."""
-        error = _errors(self.outputs(theta, batch.x), batch.y)
+        error = errors(self.outputs(theta, batch.x), batch.y)
         squares = batch.square * np.square(error).sum(axis=1)
-        return Factors(error * _shares(squares, clip), np.zeros((len(error), 0)))
+        return Factors(error * shares(squares, clip), np.zeros((len(error), 0)))
 
 
 @dataclass(frozen=True)
@@ -140,11 +140,11 @@ class Perceptron(Factored):
     def factors(self, theta: np.ndarray, batch: Batch, clip: float) -> Factors:
         """Return the clipped gradient of every sample: x before^T, and hidden error^T behind it."""
         hidden, second = self._hidden(theta, batch.x)
-        error, hidden = _errors(hidden @ second, batch.y), hidden.astype(np.float64)
+        error, hidden = errors(hidden @ second, batch.y), hidden.astype(np.float64)
         before = (error @ second[:-1].T.astype(np.float64)) * (1.0 - np.square(hidden[:, :-1]))
         squares = batch.square * np.square(before).sum(axis=1)
         squares += np.square(hidden).sum(axis=1) * np.square(error).sum(axis=1)
-        share = _shares(squares, clip)
+        share = shares(squares, clip)
         behind = hidden[:, :, None] * (error * share)[:, None, :]
         return Factors(before * share, behind.reshape(len(behind), -1))
 
@@ -184,10 +184,10 @@ class PerSample:
         each = torch.func.vmap(torch.func.grad(loss), (None, 0, 0))
         samples = torch.as_tensor(batch.x), torch.as_tensor(batch.y)
         gradient = each(torch.as_tensor(theta).float(), *samples).numpy().astype(np.float64)
-        return (gradient * _shares(np.square(gradient).sum(axis=1), clip)).sum(axis=0)
+        return (gradient * shares(np.square(gradient).sum(axis=1), clip)).sum(axis=0)
 
 
-def _errors(outputs: np.ndarray, y: np.ndarray) -> np.ndarray:
+def errors(outputs: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Return softmax(outputs) - e_y `[n, classes]` in float64."""
     error = np.exp(outputs.astype(np.float64) - outputs.max(axis=1, keepdims=True))
     error /= error.sum(axis=1, keepdims=True)
@@ -195,7 +195,7 @@ def _errors(outputs: np.ndarray, y: np.ndarray) -> np.ndarray:
     return error
 
 
-def _shares(squares: np.ndarray, clip: float) -> np.ndarray:
+def shares(squares: np.ndarray, clip: float) -> np.ndarray:
     """Return what is left of gradients with these squared lengths, `[n, 1]`."""
     return (clip / np.maximum(np.sqrt(squares), clip))[:, None]
 

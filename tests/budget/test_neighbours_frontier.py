@@ -14,6 +14,7 @@ from companion.budget import neighbour_claims, neighbour_figures, neighbours
 from companion.budget.params import Params
 from companion.mushrooms import problem
 from companion.neighbours import bench as shared
+from companion.neighbours import tables
 from companion.neighbours.bench import MEASURES, MECHANISMS, REFERENCES, Choice
 from companion.neighbours.mechanisms import certify
 from ldp_core.accountant.promise import certify as promised
@@ -47,7 +48,7 @@ def results(data, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def table(data, results):
-    return neighbour_claims.frontier(SMALL, data, *results[1:])
+    return neighbour_claims.bench(SMALL, data).found
 
 
 def test_every_mechanism_is_searched_over_a_grid_of_the_same_size(results):
@@ -137,9 +138,9 @@ def test_bits_count_all_that_is_sent(table):
 
 
 def test_the_figure_shows_every_mechanism_and_reference(table, results):
-    lines = neighbour_claims.references(SMALL, results[2])
+    lines = tables.references(results[2].query("t == 20"))
     assert list(lines.groupby("measure").size()) == [1, 2]
-    bench = neighbour_claims.Bench(SMALL, results[0], table, lines)
+    bench = tables.Compared("effort", results[0], table, lines)
     figure = neighbour_figures.frontier(bench, "caption")
     shown = figure.axes[0].get_legend_handles_labels()[1]
     assert len(shown) == len(MECHANISMS) + len(REFERENCES)

@@ -1,0 +1,111 @@
+"""Notebook 3: accuracy against delta of Algorithm 1 and its neighbours, as table and figure."""
+
+from __future__ import annotations
+
+import pandas as pd
+from IPython.display import Markdown
+
+from companion import runs
+from companion.data.mnist import MNIST
+from companion.mnist import neighbours
+from companion.mnist.figures import kept
+from companion.mnist.neighbours import GRID, searched
+from companion.mnist.params import Params
+from companion.mnist.promise_tables import known
+from companion.neighbours import figures, tables
+from companion.neighbours.bench import MEASURES, MECHANISMS, REFERENCES, chosen
+from companion.neighbours.tables import Compared
+
+
+def compared(params: Params, data: MNIST) -> Compared | None:
+    """Return all mechanisms, searched, chosen and judged; None without seeds or targets."""
+    if not (params.neighbour_seeds and params.neighbour_targets):
+        return None
+    x, y = known(params, data)
+    images, T = params.dealt(data)[0], params.neighbour_iterations
+    tried = search(params, images, x[:images], y[:images])
+    best = settled(chosen(tried), images, T)
+    last = run(params, best, images, x, y)
+    names = ("certified", "for_ever", "one_iteration", "pure", "attained")
+    found = tables.frontier(best, last, lambda one: {name: getattr(one, name) for name in names})
+    effort = f"{images} training images, {params.neighbour_seeds} seeds, {T} iterations; "
+    effort += f"{len(searched(params, 'spline'))} candidates each, tuned on a split of the training"
+    return Compared(f"{effort} images", tried, found, tables.references(last))
+
+
+def search(params: Params, images: int, x, y) -> pd.DataFrame:
+    """Return every candidate tried: mechanism, target, lam_0, nu, third, own, listener."""
+    own = params.model_dump(include=GRID | {"seed", "neighbour_iterations"}, mode="json")
+    targets = {name: list(params.neighbour_targets) for name in MECHANISMS}
+    targets |= {name: [0.0] for name in REFERENCES}
+    pieces = [
+        {"params": own, "mechanism": name, "targets": asked, "images": images}
+        for name, asked in targets.items()
+    ]
+    given = [{"x": x, "y": y}] * len(pieces)
+    found = runs.run(neighbours.tune, pieces, given=given, description="candidates")
+    return pd.DataFrame([
+        {"mechanism": name, "target": target, **choice._asdict()}
+        | {measure: result[measure][place, k] for measure in MEASURES}
+        for (name, asked), result in zip(targets.items(), found, strict=True)
+        for place, target in enumerate(asked)
+        for k, choice in enumerate(searched(params, name))
+    ])  # fmt: skip
+
+
+def settled(best: pd.DataFrame, images: int, iterations: int) -> pd.DataFrame:
+    """Return what was chosen with its scales d_0 and deltas, for all images."""
+    common = {"images": images, "iterations": iterations}
+    pieces = [
+        {"mechanism": one.mechanism, "choice": _choice(one), "target": one.target} | common
+        for one in best.itertuples()
+    ]
+    found = runs.run(neighbours.settle, pieces, description="certificates")
+    plain = [{name: value.tolist() for name, value in result.items()} for result in found]
+    return pd.concat([best, pd.DataFrame(plain)], axis=1)
+
+
+def run(params: Params, best: pd.DataFrame, images: int, x, y) -> pd.DataFrame:
+    """Return accuracies on test images: measure, mechanism, target, run, accuracy, bits."""
+    asked = [[one.mechanism, _choice(one), one.d_0] for one in best.itertuples()]
+    common = {"asked": asked, "images": images, "iterations": params.neighbour_iterations}
+    seeds = range(params.seed, params.seed + params.neighbour_seeds)
+    pieces = [common | {"seed": seed} for seed in seeds]
+    given = [{"x": x, "y": y}] * len(pieces)
+    found = runs.run(neighbours.train, pieces, given=given, description="neighbours, by seed")
+    rows = [
+        {name: getattr(one, name) for name in tables.KEYS}
+        | {"run": seed, "accuracy": result[one.measure][k], "bits": result["bits"][k]}
+        for seed, result in zip(seeds, found, strict=True)
+        for k, one in enumerate(best.itertuples())
+    ]
+    return pd.DataFrame(rows)
+
+
+def _choice(one) -> list[float]:
+    return [one.lam_0, one.nu, one.third]
+
+
+def frontier(found: Compared | None, record: dict, output: str):
+    """Return one panel a measure: error on test images against the certified delta."""
+    if found is None:
+        return Markdown("No neighbours were asked for: `neighbour_seeds` is 0.")
+    figure = figures.frontier(found, "for_ever", "test images")
+    caption = f"{found.effort}.\nδ: for one image of one agent. Bars: 95 % of the mean."
+    return kept(figure, "fig5_neighbours", caption, record, output, **found.numbers())
+
+
+def shown(found: Compared | None) -> pd.DataFrame:
+    """Return the agents' own models in a table: accuracy, deltas, bits."""
+    if found is None:
+        return pd.DataFrame()
+    by = found.found.set_index(tables.KEYS[1:])
+    own, heard = (by[by["measure"] == measure] for measure in MEASURES)
+    return pd.DataFrame({
+        "mechanism": own["name"],
+        "δ for all time": own["for_ever"].round(3),
+        "δ of one pair, exactly": own["attained"].round(3),
+        "own models": own["accuracy"].map("{:.1%}".format),
+        "a listener's": heard["accuracy"].map("{:.1%}".format),
+        "bits a coordinate": own["bits"].round(1),
+    }).reset_index(drop=True)  # fmt: skip

@@ -1,0 +1,56 @@
+"""What runs of all mechanisms say: accuracy, delta and bits, with intervals."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import NamedTuple
+
+import pandas as pd
+
+from companion.intervals import ends
+from companion.neighbours.bench import MECHANISMS, REFERENCES
+
+KEYS = ["measure", "mechanism", "target"]
+
+
+class Compared(NamedTuple):
+    """All that a notebook shows: the effort in words, every candidate `tried`, and two tables."""
+
+    effort: str
+    tried: pd.DataFrame
+    found: pd.DataFrame  # `frontier`
+    references: pd.DataFrame
+
+    def numbers(self) -> dict:
+        """Return what is kept beside the figure; numbers that are not known are None."""
+        tables = {"frontier": self.found, "references": self.references, "tried": self.tried}
+        return {name: json.loads(table.to_json(orient="records")) for name, table in tables.items()}
+
+
+def frontier(best: pd.DataFrame, last: pd.DataFrame, known: Callable[..., dict]) -> pd.DataFrame:
+    """Return one row a measure, mechanism and target: accuracy with a 95 % interval, delta, bits.
+
+    `last` are accuracies at the end: measure, mechanism, target, run, accuracy, bits. `lost` is
+    accuracy against the reference in the clear, paired over runs; intervals are Student's. `bits`
+    are those of all that stands for one coordinate in one iteration. `known(row)` returns the
+    deltas of a row of `best` (`bench.deltas`).
+    """
+    wide = last.pivot(index="run", columns=KEYS, values="accuracy")
+    bits, found = last.groupby(KEYS)["bits"].mean(), []
+    for one in best[~best["mechanism"].isin(REFERENCES)].itertuples():
+        key = (one.measure, one.mechanism, one.target)
+        clear = wide[one.measure, "clear", 0.0]
+        record = {"name": MECHANISMS[one.mechanism], **dict(zip(KEYS, key, strict=True))}
+        record |= ends("accuracy", wide[key]) | ends("lost", clear - wide[key])
+        record |= {"bits": bits[key], "lam_0": one.lam_0, "nu": one.nu, "third": one.third}
+        found.append(record | known(one) | {"runs": len(wide)})
+    return pd.DataFrame(found)
+
+
+def references(last: pd.DataFrame) -> pd.DataFrame:
+    """Return accuracy of what hides nothing and of what sends nothing, with 95 % intervals."""
+    parts = last[last["mechanism"].isin(REFERENCES)].groupby(["measure", "mechanism"])["accuracy"]
+    rows = [{"measure": m, "mechanism": k, **ends("accuracy", own)} for (m, k), own in parts]
+    found = pd.DataFrame(rows).assign(name=lambda part: part["mechanism"].map(REFERENCES))
+    return found[(found["mechanism"] != "alone") | (found["measure"] == "own")]
