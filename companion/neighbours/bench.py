@@ -87,9 +87,8 @@ class Bench:
     def terms(self, algorithm) -> promise.Terms:
         """Return what the certificate of a mechanism depends on."""
         degree = max(2, getattr(algorithm, "degree", 2))
-        parts = (algorithm.network, algorithm.schedules, self.clip)
-        counted = {"warm_up": self.warm_up, "samples": self.samples}
-        return promise.Terms(*parts, degree=degree, cone=True, **counted)
+        parts, counted = (algorithm.network, algorithm.schedules), (self.warm_up, self.samples)
+        return promise.Terms(*parts, self.clip, *counted, cone=True, degree=degree)
 
     def shifts(self, algorithm, iterations: float) -> promise.Shifts:
         """Return how far one sample moves the messages of so many iterations."""
