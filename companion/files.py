@@ -1,4 +1,4 @@
-"""How a file reaches the disk: whole or not at all; and what a machine has room for."""
+"""How a file reaches the disk: whole or not at all; what a machine has room for, and is told."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import contextlib
 import os
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
@@ -36,6 +36,11 @@ def write(path: Path, fill: Callable[[BinaryIO], object]) -> None:
         raise
 
 
+def put(path: Path, content: str | bytes) -> None:
+    """Write a text (UTF-8) or bytes to a file, whole or not at all."""
+    write(path, lambda file: file.write(content.encode() if isinstance(content, str) else content))
+
+
 class OneSentence(Exception):
     """An error whose text is all that its reader needs: a notebook shows it in one line."""
 
@@ -56,6 +61,25 @@ def why_not_writable(folder: Path) -> str:
             return ""
     except OSError as error:
         return f"{there}: {error.strerror or error}"
+
+
+@contextlib.contextmanager
+def variables(changed: Mapping[str, str | None]) -> Iterator[None]:
+    """Set environment variables for a while, or remove those that have no value."""
+    before = {name: os.environ.get(name) for name in changed}
+    _set(changed)
+    try:
+        yield
+    finally:
+        _set(before)
+
+
+def _set(changed: Mapping[str, str | None]) -> None:
+    for name, value in changed.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
 
 
 def memory() -> int:

@@ -11,12 +11,11 @@ __all__ = ["DataError", "Provenance", "overview"]
 
 
 def overview(download: bool = False) -> list[Provenance]:
-    """Load every data set once, with the official downloads if allowed, and return where each came
-    from."""
+    """Load every data set once, downloaded if that is allowed; return where each came from."""
     from companion.data import eeg, mnist, mushrooms
 
     return [
-        mushrooms.load(download=download).provenance,
+        mushrooms.load().provenance,
         mnist.load(download=download).provenance,
         eeg.load("bnci2014_001", download=download).provenance,
         eeg.load("physionet", download=download).provenance,

@@ -1,5 +1,4 @@
-"""Motor-imagery EEG of nine people: the paper's data set, another one, any folder of our own form,
-or the stand-in."""
+"""Motor-imagery EEG: the paper's data set, another one, a folder in our form, or the stand-in."""
 
 from __future__ import annotations
 
@@ -25,8 +24,7 @@ DATASETS = {dataset.key: dataset for dataset in (BNCI2014_001, PHYSIONET)}
 
 @dataclass(frozen=True)
 class Folder:
-    """A folder of epochs in our own form below LDP_DATA, and what its files do not say
-    themselves."""
+    """A folder of epochs in our own form below LDP_DATA, and what its files do not say."""
 
     name: str
     band: tuple[float, float] = epochs.UNKNOWN
@@ -46,8 +44,7 @@ LAYOUTS = {  # folders below LDP_DATA that may hold the official files in moabb'
 
 @dataclass(frozen=True, eq=False)
 class Recordings:
-    """Trials of several subjects that can be compared: same electrodes, rate, length and
-    classes."""
+    """Trials of subjects that can be compared: same electrodes, rate, length and classes."""
 
     numbers: tuple[int, ...]
     subjects: tuple[Epochs, ...]
@@ -76,14 +73,10 @@ class Recordings:
         return self.subjects[0].classes
 
     def stacked(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return (X, y, subject) of all trials: signals, classes, and the number of the subject of
-        each."""
+        """Return (X, y, subject) of all trials: signals, classes, numbers of subjects."""
         who = np.repeat(self.numbers, [len(subject) for subject in self.subjects])
-        return (
-            np.concatenate([s.X for s in self.subjects]),
-            np.concatenate([s.y for s in self.subjects]),
-            who,
-        )
+        X, y = ([getattr(one, name) for one in self.subjects] for name in ("X", "y"))
+        return np.concatenate(X), np.concatenate(y), who
 
 
 def load(
@@ -106,20 +99,13 @@ def load(
     Raises DataError when a file in the named folder is damaged, and when nothing is found and
     `stand_in` is False.
     """
-    subjects = _numbers(dataset, subjects)
-    found = (
-        None
-        if dataset == "synthetic"
-        else _real(DATASETS[dataset], subjects, store.named_folder(folder), download)
-    )
-    if found is None:
-        if not stand_in and dataset != "synthetic":
-            raise DataError(
-                dataset,
-                "neither LDP_DATA nor the cache has all the subjects, and a stand-in was not "
-                "wanted",
-            )
-        found = _synthetic(subjects, seed)
+    subjects, found = _numbers(dataset, subjects), None
+    if dataset != "synthetic":
+        found = _real(DATASETS[dataset], subjects, store.named_folder(folder), download)
+        if found is None and not stand_in:
+            nowhere = "neither LDP_DATA nor the cache has all the subjects"
+            raise DataError(dataset, f"{nowhere}, and a stand-in was not wanted")
+    found = found or _synthetic(subjects, seed)
     found = replace(found, subjects=tuple(subject.band_passed(*band) for subject in found.subjects))
     store.announce(found.provenance)
     return found
@@ -128,8 +114,7 @@ def load(
 def read_folder(
     path: Path, numbers: Sequence[int] | None = None, known: Folder | None = None
 ) -> list[Epochs]:
-    """Return the subjects of a folder of `.npz` files in our own form (see `epochs`), in the order
-    of their names.
+    """Return the subjects of a folder of files in our own form (see `epochs`), ordered by name.
 
     With `numbers`, only the files whose name ends in one of these numbers (A01.npz and S001.npz are
     both number 1).
@@ -141,14 +126,14 @@ def read_folder(
     found = [epochs.read(file) for file in wanted]
     if known is None:
         return found
-    return [
-        replace(
-            subject,
-            band=known.band if math.isnan(subject.band[0]) else subject.band,
-            unit=known.unit if subject.unit == "unknown" else subject.unit,
-        )
-        for subject in found
-    ]
+    return [_with_known(subject, known) for subject in found]
+
+
+def _with_known(subject: Epochs, known: Folder) -> Epochs:
+    band = known.band if math.isnan(subject.band[0]) else subject.band
+    return replace(
+        subject, band=band, unit=known.unit if subject.unit == "unknown" else subject.unit
+    )
 
 
 def _only(path: Path, files: dict[Path, int | None], number: int) -> Path:
@@ -164,38 +149,32 @@ def _real(
     dataset: Dataset, subjects: tuple[int, ...], named: Path | None, download: bool
 ) -> Recordings | None:
     """Return the subjects from the first place that has all of them."""
-    whole, part = (
-        [known for known in FOLDERS[dataset.key] if known.part is wanted]
-        for wanted in (False, True)
+    found = named and (
+        _from_folder(dataset, subjects, named, part=False)
+        or _named_recordings(dataset, subjects, named)
+        or _from_folder(dataset, subjects, named, part=True)
     )
-    found = None
-    if named is not None:
-        found = _from_folder(dataset, subjects, named, whole)
-        found = found or _named_recordings(dataset, subjects, named)
-        found = found or _from_folder(dataset, subjects, named, part)
     found = found or _cached(dataset, subjects)
     return _downloaded(dataset, subjects) if found is None and download else found
 
 
 def _from_folder(
-    dataset: Dataset, subjects: tuple[int, ...], named: Path, folders: list[Folder]
+    dataset: Dataset, subjects: tuple[int, ...], named: Path, part: bool
 ) -> Recordings | None:
     """Return the subjects from the first folder of epochs that has all of them.
 
     Say in one line who is missing from another.
     """
-    for known in folders:
+    for known in (known for known in FOLDERS[dataset.key] if known.part is part):
         path = named / known.name
         if not store.exists(path):
             continue
         absent = sorted(set(subjects) - {_number(file) for file in store.listing(path, ".npz")})
         if not absent:
-            return _recordings(
-                dataset, subjects, read_folder(path, subjects, known), f"LDP_DATA/{known.name}"
-            )
-        store.log.warning(
-            "%s: has no subject %s, so it is left out", path, ", ".join(map(str, absent))
-        )
+            found = read_folder(path, subjects, known)
+            return _recordings(dataset, subjects, found, f"LDP_DATA/{known.name}")
+        names = ", ".join(map(str, absent))
+        store.log.warning("%s: has no subject %s, so it is left out", path, names)
     return None
 
 
@@ -205,46 +184,37 @@ def _named_recordings(
     for name in LAYOUTS[dataset.key]:
         if not recordings.missing(dataset, subjects, named / name):
             found = [recordings.load(dataset, subject, named / name) for subject in subjects]
-            return _recordings(
-                dataset,
-                subjects,
-                found,
-                f"{'/'.join(filter(None, ('LDP_DATA', name)))}, read by moabb",
-            )
+            place = "/".join(filter(None, ("LDP_DATA", name)))
+            return _recordings(dataset, subjects, found, f"{place}, read by moabb")
     return None
 
 
 def _cached(dataset: Dataset, subjects: tuple[int, ...]) -> Recordings | None:
-    """Return the subjects from recordings or trials in the cache.
-
-    A damaged one counts as absent.
-    """
+    """Return the subjects from recordings or trials in the cache; damaged ones count as absent."""
     raw = store.cache_folder() / "recordings"
+    is_raw = not recordings.missing(dataset, subjects, raw)
     try:
-        if not recordings.missing(dataset, subjects, raw):
-            found = [recordings.load(dataset, subject, raw) for subject in subjects]
-        else:
-            found = [
-                one
-                for subject in subjects
-                if (one := recordings.cached(dataset, subject)) is not None
-            ]
+        found = [
+            recordings.load(dataset, subject, raw)
+            if is_raw
+            else recordings.cached(dataset, subject)
+            for subject in subjects
+        ]
     except DataError as error:
         store.forget(error)
         return None
-    if len(found) < len(subjects):
+    if None in found:
         return None
     return _recordings(dataset, subjects, found, "the cache, read by moabb before")
 
 
 def _downloaded(dataset: Dataset, subjects: tuple[int, ...]) -> Recordings | None:
-    found = []
-    for subject in subjects:
-        try:
-            found.append(recordings.load(dataset, subject, recordings.download(dataset, subject)))
-        except DataError as error:
-            store.log.warning("%s", error)
-            return None
+    try:
+        places = ((subject, recordings.download(dataset, subject)) for subject in subjects)
+        found = [recordings.load(dataset, *place) for place in places]
+    except DataError as error:
+        store.log.warning("%s", error)
+        return None
     return _recordings(dataset, subjects, found, "moabb's download")
 
 
@@ -268,13 +238,10 @@ def _synthetic(subjects: tuple[int, ...], seed: int) -> Recordings:
 def _recordings(
     dataset: Dataset, subjects: tuple[int, ...], found: list, source: str
 ) -> Recordings:
-    """Return real recordings with their provenance, which says what part of the data set they
-    are."""
+    """Return real recordings; their provenance says what part of the data set they are."""
     part = ", ".join([_who(subjects, dataset.people), *_unusual(dataset, found)])
-    provenance = Provenance(
-        dataset.title, "real", source, dataset.version, _fingerprint(found), dataset.licence, part
-    )
-    return Recordings(subjects, tuple(found), provenance)
+    facts = "real", source, dataset.version, _fingerprint(found), dataset.licence
+    return Recordings(subjects, tuple(found), Provenance(dataset.title, *facts, part))
 
 
 def _unusual(dataset: Dataset, found: Sequence[Epochs]) -> list[str]:
@@ -310,9 +277,7 @@ def _who(subjects: tuple[int, ...], people: int | None = None) -> str:
         return f"all {people} subjects"
     in_a_row = len(subjects) > 1 and subjects == tuple(range(subjects[0], subjects[-1] + 1))
     numbers = f"{subjects[0]}-{subjects[-1]}" if in_a_row else ", ".join(map(str, subjects))
-    return f"subject{'s' if len(subjects) > 1 else ''} {numbers}" + (
-        f" of {people}" if people else ""
-    )
+    return f"subject{'s' * (len(subjects) > 1)} {numbers}" + (f" of {people}" if people else "")
 
 
 def _number(file: Path) -> int | None:
@@ -326,11 +291,8 @@ def _numbers(dataset: str, subjects: Sequence[int]) -> tuple[int, ...]:
         raise ValueError(f"dataset = {dataset!r} must be one of {', '.join(DATASETS)}, synthetic")
     people = DATASETS[dataset].people if dataset in DATASETS else MOST_SYNTHETIC
     numbers = tuple(word("subject", subject) for subject in subjects)
-    if (
-        not numbers
-        or len(set(numbers)) != len(numbers)
-        or not 1 <= min(numbers) <= max(numbers) <= people
-    ):
+    different = len(set(numbers)) == len(numbers) > 0
+    if not different or not 1 <= min(numbers) <= max(numbers) <= people:
         raise ValueError(f"subjects = {list(numbers)} must be different numbers of 1 ... {people}")
     return numbers
 
@@ -342,11 +304,9 @@ def _check_alike(subjects: Sequence[Epochs]) -> None:
         for name in ("fs", "ch_names", "classes"):
             mine, theirs = getattr(first, name), getattr(subject, name)
             if mine != theirs:
-                raise DataError(
-                    subject.subject, f"has {name} = {theirs}, but {first.subject} has {mine}"
-                )
+                problem = f"has {name} = {theirs}, but {first.subject} has {mine}"
+                raise DataError(subject.subject, problem)
         mine, theirs = first.X.shape[2], subject.X.shape[2]
         if mine != theirs:
-            raise DataError(
-                subject.subject, f"has {theirs} samples a trial, but {first.subject} has {mine}"
-            )
+            problem = f"has {theirs} samples a trial, but {first.subject} has {mine}"
+            raise DataError(subject.subject, problem)

@@ -49,8 +49,7 @@ BAND_TOLERANCE = 0.5  # Hz; a band that exceeds the wanted one by less is not fi
 
 @dataclass(frozen=True, eq=False)
 class Epochs:
-    """Trials of one subject: X float32 `[trials, channels, samples]`; y, session and run int8
-    `[trials]`.
+    """Trials of one subject: X float32 `[trials, channels, samples]`; y, session, run int8.
 
     The constructor refuses what no experiment could use and says what it is; see the module for the
     meaning of each field.
@@ -94,30 +93,17 @@ class Epochs:
 
     def digest(self) -> str:
         """Return the SHA-256 of the content: the same for the same data, however it was stored."""
-        head = (
-            self.fs,
-            self.ch_names,
-            self.classes,
-            self.band,
-            self.window,
-            self.unit,
-            self.X.shape,
-        )
-        digest = hashlib.sha256(repr(head).encode())
-        for array, kind in (
-            (self.X, "<f4"),
-            (self.y, "i1"),
-            (self.session, "i1"),
-            (self.run, "i1"),
-        ):
-            digest.update(np.ascontiguousarray(array, dtype=kind).data)
+        names = self.fs, self.ch_names, self.classes, self.band, self.window, self.unit
+        digest = hashlib.sha256(repr((*names, self.X.shape)).encode())
+        digest.update(np.ascontiguousarray(self.X, dtype="<f4").data)
+        for array in (self.y, self.session, self.run):
+            digest.update(np.ascontiguousarray(array, dtype="i1").data)
         return digest.hexdigest()
 
     def select(self, rows: np.ndarray) -> Epochs:
         """Return only some trials, by mask or by number."""
-        return replace(
-            self, X=self.X[rows], y=self.y[rows], session=self.session[rows], run=self.run[rows]
-        )
+        names = ("X", "y", "session", "run")
+        return replace(self, **{name: getattr(self, name)[rows] for name in names})
 
     def between(self, start: float, stop: float) -> Epochs:
         """Return the part of every trial from `start` to `stop` seconds after the cue.
@@ -126,46 +112,36 @@ class Epochs:
         """
         first, last = self.window
         if math.isnan(first):
-            raise DataError(
-                self.subject,
-                "does not say how long after the cue its trials begin, so no window can be cut out",
-            )
+            silent = "does not say how long after the cue its trials begin"
+            raise DataError(self.subject, f"{silent}, so no window can be cut out")
         if not first <= start < stop <= last:
-            raise DataError(
-                self.subject,
-                f"has {first:g} to {last:g} s after the cue, not window = [{start:g}, {stop:g}]",
-            )
+            there, wanted = f"has {first:g} to {last:g} s", f"window = [{start:g}, {stop:g}]"
+            raise DataError(self.subject, f"{there} after the cue, not {wanted}")
         begin = round((start - first) * self.fs)
         samples = slice(begin, begin + round((stop - start) * self.fs))
         return replace(self, X=self.X[:, :, samples], window=(start, stop))
 
     def band_passed(self, low: float, high: float) -> Epochs:
-        """Return the trials restricted to low ... high Hz, or unchanged if their band is that
-        narrow already.
+        """Return the trials restricted to low ... high Hz, unchanged if their band is that narrow.
 
         Zero-phase Butterworth filter (order 5, forward and backward) on each trial, with its ends
         mirrored: the trial is all that is left of a recording that was cut before it came to us.
         """
         if not 0 < low < high < self.fs / 2:
-            raise ValueError(
-                f"band = ({low}, {high}) must satisfy 0 < low < high < fs / 2 = {self.fs / 2} Hz"
-            )
+            rule = f"must satisfy 0 < low < high < fs / 2 = {self.fs / 2} Hz"
+            raise ValueError(f"band = ({low}, {high}) {rule}")
         if self.band[0] >= low - BAND_TOLERANCE and self.band[1] <= high + BAND_TOLERANCE:
             return self
         from scipy import signal
 
-        sections = signal.butter(
-            FILTER_ORDER, (low, high), btype="bandpass", fs=self.fs, output="sos"
-        )
-        filtered = signal.sosfiltfilt(sections, self.X.astype(np.float64), axis=-1).astype(
-            np.float32
-        )
-        return replace(self, X=filtered, band=(low, high))
+        kind = {"btype": "bandpass", "fs": self.fs, "output": "sos"}
+        sections = signal.butter(FILTER_ORDER, (low, high), **kind)
+        filtered = signal.sosfiltfilt(sections, self.X.astype(np.float64), axis=-1)
+        return replace(self, X=filtered.astype(np.float32), band=(low, high))
 
 
 def read(path: Path, channels: Sequence[str] | None = CHANNELS) -> Epochs:
-    """Return one subject's trials from a file in our form, with the wanted channels in the wanted
-    order.
+    """Return one subject's trials from a file in our form: the wanted channels, in this order.
 
     Raises DataError that names the file and what is wrong with it.
     """
@@ -179,32 +155,23 @@ def read_with_texts(
     arrays = _arrays(path)
     for name in ("X", "y", "fs", "ch_names"):
         if name not in arrays:
-            raise DataError(
-                path, f"has no array {name!r}; it has {', '.join(sorted(arrays)) or 'none'}"
-            )
+            there = ", ".join(sorted(arrays)) or "none"
+            raise DataError(path, f"has no array {name!r}; it has {there}")
     if "session" not in arrays and "run" not in arrays:
         raise DataError(path, "has neither an array 'session' nor 'run'")
     try:
         epochs = _epochs(path.stem, arrays)
     except (ValueError, TypeError, OverflowError) as error:
         raise DataError(path, store.reason(error)) from None
-    if "sha256" in arrays and str(arrays["sha256"]) != epochs.digest():
-        raise DataError(
-            path, f"its content has sha256 {epochs.digest()}, but it says {arrays['sha256']}"
-        )
-    texts = {
-        name: str(array)
-        for name, array in arrays.items()
-        if array.shape == () and array.dtype.kind == "U"
-    }
+    scalars = {name: array for name, array in arrays.items() if array.shape == ()}
+    texts = {name: str(array) for name, array in scalars.items() if array.dtype.kind == "U"}
+    if (said := texts.get("sha256", epochs.digest())) != epochs.digest():
+        raise DataError(path, f"its content has sha256 {epochs.digest()}, but it says {said}")
     return epochs if channels is None else _pick_channels(path, epochs, tuple(channels)), texts
 
 
 def write(path: Path, epochs: Epochs, **extra: str) -> None:
-    """Write one subject's trials in our form, whole or not at all.
-
-    `extra` strings are stored beside them.
-    """
+    """Write one subject's trials in our form, with `extra` strings, whole or not at all."""
     files.write(path, filler(epochs, **extra))
 
 
@@ -220,10 +187,8 @@ def filler(epochs: Epochs, **extra: str) -> Callable[[BinaryIO], None]:
 def _epochs(subject: str, arrays: dict[str, np.ndarray]) -> Epochs:
     signal = arrays["X"]
     if signal.ndim == 0 or signal.dtype.kind not in "fiu":
-        raise ValueError(
-            f"X has element type {signal.dtype} and shape {signal.shape}, it must be an array of "
-            "numbers"
-        )
+        found = f"X has element type {signal.dtype} and shape {signal.shape}"
+        raise ValueError(f"{found}, it must be an array of numbers")
     if signal.dtype.kind in "iu":
         if "scale" not in arrays:
             raise ValueError(f"X has element type {signal.dtype}, so there must be a 'scale'")
@@ -231,10 +196,8 @@ def _epochs(subject: str, arrays: dict[str, np.ndarray]) -> Epochs:
         if not (math.isfinite(scale) and scale > 0):
             raise ValueError(f"scale = {scale} must be positive and finite")
         signal = signal * scale
-    y = np.asarray(arrays["y"])
-    classes = arrays.get(
-        "classes", [str(index) for index in range(int(y.max()) + 1 if y.size else 0)]
-    )
+    y, nothing = arrays["y"], np.zeros(len(signal), dtype=np.int8)
+    classes = arrays.get("classes", [str(k) for k in range(int(y.max()) + 1 if y.size else 0)])
     return Epochs(
         subject=subject,
         X=signal,
@@ -242,8 +205,8 @@ def _epochs(subject: str, arrays: dict[str, np.ndarray]) -> Epochs:
         fs=float(arrays["fs"]),
         ch_names=tuple(np.atleast_1d(arrays["ch_names"]).tolist()),
         classes=tuple(np.atleast_1d(classes).tolist()),
-        session=arrays.get("session", np.zeros(len(signal), dtype=np.int8)),
-        run=arrays.get("run", np.zeros(len(signal), dtype=np.int8)),
+        session=arrays.get("session", nothing),
+        run=arrays.get("run", nothing),
         band=tuple(arrays.get("band", UNKNOWN)),
         window=_window(arrays, signal),
         unit=str(arrays.get("unit", "unknown")),
@@ -261,10 +224,8 @@ def _pick_channels(path: Path, epochs: Epochs, channels: tuple[str, ...]) -> Epo
     """Return the wanted channels in the wanted order, found by name."""
     missing = [name for name in channels if name not in epochs.ch_names]
     if missing:
-        raise DataError(
-            path,
-            f"has no channel {', '.join(missing)}; its channels are {', '.join(epochs.ch_names)}",
-        )
+        there = f"its channels are {', '.join(epochs.ch_names)}"
+        raise DataError(path, f"has no channel {', '.join(missing)}; {there}")
     if epochs.ch_names == channels:
         return epochs
     order = [epochs.ch_names.index(name) for name in channels]
@@ -307,57 +268,32 @@ def _pair(name: str, values) -> tuple[float, float]:
 def _check_names(epochs: Epochs) -> None:
     if not (math.isfinite(epochs.fs) and epochs.fs > 0):
         raise ValueError(f"fs = {epochs.fs} must be positive and finite")
-    if len(epochs.ch_names) != epochs.X.shape[1]:
-        raise ValueError(
-            f"ch_names has {len(epochs.ch_names)} names, X has {epochs.X.shape[1]} channels"
-        )
+    if (named := len(epochs.ch_names)) != epochs.X.shape[1]:
+        raise ValueError(f"ch_names has {named} names, X has {epochs.X.shape[1]} channels")
     for name, names in (("ch_names", epochs.ch_names), ("classes", epochs.classes)):
         if len(set(names)) != len(names):
             raise ValueError(f"{name} = {', '.join(names)} must be all different")
-    if int(epochs.y.max()) >= len(epochs.classes):
-        raise ValueError(
-            f"y has the value {int(epochs.y.max())}, but there are {len(epochs.classes)} classes"
-        )
+    if (largest := int(epochs.y.max())) >= len(epochs.classes):
+        there = f"there are {len(epochs.classes)} classes"
+        raise ValueError(f"y has the value {largest}, but {there}")
     flat = np.flatnonzero((np.ptp(epochs.X, axis=2) == 0).all(axis=0))
     if flat.size:
         raise ValueError(f"channel {epochs.ch_names[flat[0]]} is constant in every trial")
 
 
 def _arrays(path: Path) -> dict[str, np.ndarray]:
-    """Return the arrays of an .npz file.
-
-    Every byte passes the archive's CRC, and no pickle is ever opened.
-    """
+    """Return the arrays of an .npz file, whose bytes pass its CRCs; no pickle is ever opened."""
+    content = io.BytesIO(store.read(path))
     try:
-        with zipfile.ZipFile(io.BytesIO(store.read(path))) as archive:
-            names = [name for name in archive.namelist() if name.endswith(".npy")]
-            return {name[:-4]: _array(path, name, archive.read(name)) for name in names}
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+        zipfile.ZipFile(content).close()  # else numpy would take it for a pickle
+        with np.load(content, allow_pickle=False) as archive:
+            return {name: np.asarray(archive[name]) for name in archive.files}
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        OSError,
+        RuntimeError,
+        ValueError,
+        MemoryError,
+    ) as error:
         raise DataError(path, f"is not a whole .npz file ({store.reason(error)})") from None
-
-
-def _array(path: Path, name: str, content: bytes) -> np.ndarray:
-    """Return one array from the bytes of an .npy file whose header says no more and no less than
-    they hold."""
-    stream = io.BytesIO(content)
-    try:
-        version = np.lib.format.read_magic(stream)
-        header = {
-            (1, 0): np.lib.format.read_array_header_1_0,
-            (2, 0): np.lib.format.read_array_header_2_0,
-        }[version]
-        shape, fortran, kind = header(stream)
-    except (ValueError, KeyError, EOFError, SyntaxError) as error:
-        raise DataError(path, f"{name} is not an array ({store.reason(error)})") from None
-    if kind.hasobject:
-        raise DataError(
-            path, f"{name} holds pickled Python objects, which could run code and are refused"
-        )
-    start, size = stream.tell(), math.prod(shape) * kind.itemsize
-    if len(content) - start != size:
-        raise DataError(
-            path,
-            f"{name} has shape {shape} and needs {size} bytes, but holds {len(content) - start}",
-        )
-    flat = np.frombuffer(content, kind, offset=start) if size else np.empty(0, kind)
-    return flat.reshape(shape, order="F" if fortran else "C")

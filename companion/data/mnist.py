@@ -1,8 +1,8 @@
-"""MNIST: 60,000 + 10,000 handwritten digits of 28 x 28 pixels, read by torchvision; 10,000 of them
-ship with the code.
+"""MNIST: 60,000 + 10,000 handwritten digits of 28 x 28 pixels; 10,000 of them ship with the code.
 
-Source: LeCun, Cortes and Burges, the four idx files; md5 sums as published by torchvision. Licence
-CC BY-SA 3.0 (as stated by the Keras documentation of the data set).
+Source: LeCun, Cortes and Burges, the four idx files, downloaded by torchvision, which publishes
+their md5 sums. Licence CC BY-SA 3.0 (as stated by the Keras documentation of the data set). A file
+is believed when its digest is the published one; then its shape is known, too.
 
 The stand-in is the original test file, `t10k`: 10,000 real images in 1.65 MB that anybody can check
 against the published md5. It has to serve for training and testing both, so it is cut into 8000 and
@@ -15,17 +15,13 @@ from __future__ import annotations
 
 import gzip
 import importlib
-import math
 import os
 import sys
 import tempfile
-import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import BinaryIO
 
 import numpy as np
 
@@ -36,8 +32,7 @@ from companion.data.store import DataError, Provenance
 
 @dataclass(frozen=True)
 class File:
-    """One of the four files: its array's shape, the published md5 of its .gz, and the SHA-256 of
-    what is inside."""
+    """One of the four: its array's shape, the md5 of its .gz, the SHA-256 of what is inside."""
 
     shape: tuple[int, ...]
     md5: str
@@ -67,7 +62,7 @@ PUBLISHED: Mapping[str, File] = {
     ),
 }
 VERSION, LICENCE = "1998", "CC BY-SA 3.0"
-UNSIGNED_BYTES = 8  # the idx code of the only element type that MNIST uses
+TESTED = tuple(PUBLISHED)[2:]  # the two that ship
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,83 +83,36 @@ class MNIST:
 def load(
     folder: str | os.PathLike | None = None, *, download: bool = False, stand_in: bool = True
 ) -> MNIST:
-    """Return MNIST from `MNIST/raw` in the named folder, the cache, the download if allowed, or
-    else the stand-in.
+    """Return MNIST from `MNIST/raw` in the named folder, the cache, the download or the stand-in.
 
     Raises DataError when the named folder has a damaged file, and when nothing is found and
     `stand_in` is False.
     """
-    digits = (
-        _named(store.named_folder(folder)) or _cached() or (_downloaded() if download else None)
-    )
-    if digits is None:
-        if not stand_in:
-            raise DataError(
-                "MNIST",
-                "neither LDP_DATA nor the cache has its four files, and a stand-in was not wanted",
-            )
-        digits = embedded()
+    digits = _named(store.named_folder(folder)) or _cached() or (download and _downloaded())
+    if not digits and not stand_in:
+        wanted = "and a stand-in was not wanted"
+        raise DataError("MNIST", f"neither LDP_DATA nor the cache has its four files, {wanted}")
+    digits = digits or embedded()
     store.announce(digits.provenance)
     return digits
 
 
 def embedded(folder: Path = store.SHIPPED / "mnist") -> MNIST:
     """Return the 10,000 images that ship with the code: 8000 for training, 2000 for testing."""
-    images, labels = (
-        _array(_content(folder, name, PUBLISHED[name]), folder / name, PUBLISHED[name])
-        for name in ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
-    )
-    labels = labels.astype(np.int64)
+    images, labels = (_array(folder, name) for name in TESTED)
     half, fifth = len(images) // 2, len(images) // 10
     tested = np.arange(len(images)) % half >= half - fifth
-    digests = [
-        PUBLISHED[name].sha256 for name in ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
-    ]
     part = "10,000 of 70,000 images: the test file, 8000 to train and 2000 to test"
-    provenance = Provenance(
-        "MNIST",
-        "embedded",
-        "the file that ships with the code",
-        VERSION,
-        _fingerprint(digests),
-        LICENCE,
-        part,
-    )
+    found = "embedded", "the file that ships with the code", VERSION, _fingerprint(TESTED)
+    provenance = Provenance("MNIST", *found, LICENCE, part)
     return MNIST(images[~tested], labels[~tested], images[tested], labels[tested], provenance)
 
 
-def read(raw: Path, source: str, published: Mapping[str, File] = PUBLISHED) -> MNIST:
-    """Return MNIST from a folder with the four files, compressed or not, after checking every one
-    of them.
-
-    torchvision reads only uncompressed files and checks nothing, so compressed files are checked
-    here and unpacked into the cache first. Where the cache cannot be written they are read from
-    memory.
-    """
-    contents = {name: _content(raw, name, file) for name, file in published.items()}
-    arrays = {name: _array(contents[name], raw / name, file) for name, file in published.items()}
-    in_place = raw.parts[-2:] == ("MNIST", "raw") and all(
-        (raw / name).is_file() for name in published
-    )
-    plain = raw if in_place else _unpack(contents)
-    if plain is not None:
-        arrays = _by_torchvision(plain, arrays)
-    provenance = Provenance(
-        "MNIST",
-        "real",
-        source,
-        VERSION,
-        _fingerprint(store.sha256(c) for c in contents.values()),
-        LICENCE,
-    )
-    parts = [
-        arrays[f"{part}-{what}"]
-        for part in ("train", "t10k")
-        for what in ("images-idx3-ubyte", "labels-idx1-ubyte")
-    ]
-    return MNIST(
-        parts[0], parts[1].astype(np.int64), parts[2], parts[3].astype(np.int64), provenance
-    )
+def read(raw: Path, source: str) -> MNIST:
+    """Return MNIST from a folder with the four files, packed or not, each checked."""
+    digest = _fingerprint(PUBLISHED)
+    provenance = Provenance("MNIST", "real", source, VERSION, digest, LICENCE)
+    return MNIST(*(_array(raw, name) for name in PUBLISHED), provenance)
 
 
 def import_torchvision() -> ModuleType:
@@ -207,15 +155,13 @@ def _cached() -> MNIST | None:
 
 
 def _downloaded() -> MNIST | None:
-    """Return MNIST as torchvision downloads it: into a folder aside, checked, and only then moved
-    into the cache."""
+    """Return MNIST as torchvision downloads it: aside, checked, and only then into the cache."""
     try:
         _cache().mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".download-", dir=_cache().parent) as aside:
             import_torchvision().MNIST(aside, download=True)
-            for name, file in PUBLISHED.items():
-                content = _content(Path(aside) / "MNIST" / "raw", name, file)
-                files.write(_cache() / name, partial(_pour, content))
+            for name in PUBLISHED:
+                files.put(_cache() / name, _content(Path(aside) / "MNIST" / "raw", name))
     except (OSError, RuntimeError, DataError) as error:
         store.log.warning("MNIST: not downloaded (%s)", store.reason(error))
         return None
@@ -227,104 +173,34 @@ def _cache() -> Path:
 
 
 def _complete(raw: Path, quiet: bool = False) -> bool:
-    """Return whether all four files are there.
-
-    A folder with only some of them gets one line of warning.
-    """
-    missing = [
-        name
-        for name in PUBLISHED
-        if not (store.exists(raw / name) or store.exists(raw / f"{name}.gz"))
-    ]
-    if missing and not quiet and len(missing) < len(PUBLISHED):
-        store.log.warning(
-            "%s: has no %s, so its other files are left out", raw, " and no ".join(missing)
-        )
+    """Return whether all four files are there; say in one line which are not, if some are."""
+    there = {n for n in PUBLISHED if store.exists(raw / n) or store.exists(raw / f"{n}.gz")}
+    missing = [name for name in PUBLISHED if name not in there]
+    if missing and there and not quiet:
+        names = " and no ".join(missing)
+        store.log.warning("%s: has no %s, so its other files are left out", raw, names)
     return not missing
 
 
-def _content(raw: Path, name: str, file: File) -> bytes:
-    """Return one file's uncompressed bytes, with the published digest."""
+def _content(raw: Path, name: str) -> bytes:
+    """Return one file's unpacked bytes, whose digest is the published one."""
     if store.exists(raw / name):
         content = store.read(raw / name)
-        store.check_digest(raw / name, content, file.sha256)
+        store.check_digest(raw / name, content, PUBLISHED[name].sha256)
         return content
-    path = raw / f"{name}.gz"
-    packed = store.read(path)
-    store.check_digest(path, packed, file.md5, "md5")
-    try:
-        return gzip.decompress(packed)
-    except (OSError, EOFError, zlib.error) as error:
-        raise DataError(path, f"is not a whole gzip file ({store.reason(error)})") from None
+    packed = store.read(raw / f"{name}.gz")
+    store.check_digest(raw / f"{name}.gz", packed, PUBLISHED[name].md5, "md5")
+    return gzip.decompress(packed)
 
 
-def _array(content: bytes, path: Path, file: File) -> np.ndarray:
-    """Return the array of an idx file: two zero bytes, type, number of dimensions, sizes
-    (big-endian), elements."""
-    dimensions = len(file.shape)
-    header = 4 + 4 * dimensions
-    if len(content) < header or content[:4] != bytes([0, 0, UNSIGNED_BYTES, dimensions]):
-        raise DataError(
-            path,
-            f"starts with {content[:4].hex()}, an idx file of {dimensions} dimensions does not",
-        )
-    shape = tuple(np.frombuffer(content, ">u4", dimensions, offset=4).tolist())
-    if shape != file.shape:
-        raise DataError(path, f"has shape {shape}, published is {file.shape}")
-    if len(content) != header + math.prod(shape):
-        raise DataError(
-            path, f"has {len(content) - header} elements, shape {shape} needs {math.prod(shape)}"
-        )
-    array = np.frombuffer(content, np.uint8, offset=header).reshape(shape)
-    if dimensions == 1 and array.size and array.max() > 9:
-        raise DataError(path, f"has the label {array.max()}, labels are 0 ... 9")
-    return array
+def _array(raw: Path, name: str) -> np.ndarray:
+    """Return one file's array: behind four bytes and its sizes, images as bytes, labels int64."""
+    shape = PUBLISHED[name].shape
+    start = 4 + 4 * len(shape)
+    array = np.frombuffer(_content(raw, name), np.uint8, offset=start).reshape(shape)
+    return array if len(shape) > 1 else array.astype(np.int64)
 
 
-def _unpack(contents: Mapping[str, bytes]) -> Path | None:
-    """Return a cache folder with the four uncompressed files, or None if it cannot be written.
-
-    Only what has the published content goes to the place where MNIST is looked for later.
-    """
-    official = all(
-        store.sha256(content) == PUBLISHED[name].sha256 for name, content in contents.items()
-    )
-    raw = _cache() if official else store.cache_folder() / "other" / "MNIST" / "raw"
-    for name, content in contents.items():
-        if not _holds(raw / name, content) and not store.write_cache(
-            raw / name, partial(_pour, content)
-        ):
-            return None
-    return raw
-
-
-def _holds(path: Path, content: bytes) -> bool:
-    try:
-        return path.read_bytes() == content
-    except OSError:
-        return False
-
-
-def _pour(content: bytes, file: BinaryIO) -> None:
-    file.write(content)
-
-
-def _by_torchvision(raw: Path, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Return the same arrays as torchvision reads them.
-
-    Raises if it reads anything else than was checked.
-    """
-    read = {}
-    for part, train in (("train", True), ("t10k", False)):
-        digits = import_torchvision().MNIST(raw.parents[1], train=train, download=False)
-        read[f"{part}-images-idx3-ubyte"] = digits.data.numpy()
-        read[f"{part}-labels-idx1-ubyte"] = digits.targets.numpy()
-    for name, array in arrays.items():
-        if not np.array_equal(read[name], array):
-            raise DataError(raw / name, "torchvision reads other data than its checked content")
-    return read
-
-
-def _fingerprint(digests) -> str:
-    """Return one SHA-256 for several."""
-    return store.sha256("\n".join(digests).encode())
+def _fingerprint(names: Iterable[str]) -> str:
+    """Return one SHA-256 for several files."""
+    return store.sha256("\n".join(PUBLISHED[name].sha256 for name in names).encode())

@@ -8,10 +8,8 @@ was made from.
 
 Layouts, as moabb has them below one folder:
 
-    MNE-bnci-data/~bci/database/001-2014/A01T.mat, A01E.mat, ...
-        (`~bci` is a folder's name)
-    MNE-eegbci-data/files/eegmmidb/1.0.0/S001/S001R04.edf, S001R06.edf, ...
-        (imagery: runs 4, 6, 8, 10, 12, 14)
+    MNE-bnci-data/~bci/database/001-2014/A01T.mat, A01E.mat, ...     (`~bci` is a folder's name)
+    MNE-eegbci-data/files/eegmmidb/1.0.0/S001/S001R04.edf, ...       (imagery: runs 4, 6, ... 14)
 """
 
 from __future__ import annotations
@@ -23,15 +21,18 @@ import logging
 import math
 import os
 import warnings
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
-from companion.data import epochs, formats, store
+from companion import files
+from companion.data import epochs, store
 from companion.data.epochs import CHANNELS, Epochs
 from companion.data.store import DataError
 
@@ -125,17 +126,12 @@ class Recorded(Epochs):
 
 def missing(dataset: Dataset, subjects: Sequence[int], raw: Path) -> list[str]:
     """Return which of the subjects' files are not below a folder."""
-    return [
-        name
-        for subject in subjects
-        for name in dataset.files(subject)
-        if not store.exists(raw / name)
-    ]
+    wanted = [name for subject in subjects for name in dataset.files(subject)]
+    return [name for name in wanted if not store.exists(raw / name)]
 
 
 def load(dataset: Dataset, subject: int, raw: Path) -> Recorded:
-    """Return one subject's trials, band-passed and cut as in the paper, from the recordings below a
-    folder.
+    """Return one subject's trials, band-passed and cut as in the paper, from recordings.
 
     The first time moabb reads them; later they come from the cache, if the recordings are still the
     same. Raises DataError when a recording is damaged.
@@ -150,8 +146,7 @@ def load(dataset: Dataset, subject: int, raw: Path) -> Recorded:
 
 
 def cached(dataset: Dataset, subject: int, source: str | None = None) -> Recorded | None:
-    """Return one subject's trials from the cache, if they are there, whole, and made from the given
-    recordings."""
+    """Return one subject's trials from the cache, if whole and made from these recordings."""
     path = cache_path(dataset, subject)
     try:
         if not store.exists(path):
@@ -174,8 +169,7 @@ def _recorded(path: Path, found: Epochs, texts: Mapping[str, str]) -> Recorded:
 
 
 def download(dataset: Dataset, subject: int) -> Path:
-    """Let moabb download one subject into the cache and check what came; return the folder that
-    holds the layout.
+    """Let moabb download one subject into the cache, check what came, and return the folder.
 
     A damaged file, old or new, is removed, so that the next try fetches it again.
     """
@@ -186,12 +180,10 @@ def download(dataset: Dataset, subject: int) -> Path:
         with _moabb(raw) as (datasets, _):
             getattr(datasets, dataset.moabb_class)().data_path(subject)
     except Exception as error:  # whatever a server, a proxy or a full disk can do
-        raise DataError(
-            dataset.title, f"subject {subject} was not downloaded ({store.reason(error)})"
-        ) from None
-    damaged = _remove_damaged(dataset, subject, raw)
-    if damaged:
-        raise damaged[0]
+        problem = f"subject {subject} was not downloaded ({store.reason(error)})"
+        raise DataError(dataset.title, problem) from None
+    for damaged in _remove_damaged(dataset, subject, raw):
+        raise damaged
     return raw
 
 
@@ -274,16 +266,12 @@ def _sorted(dataset: Dataset, subject: int, trials, labels, table) -> dict:
 
 
 def _check_epochs(dataset: Dataset, found: Epochs, path: Path) -> None:
-    """Raise unless trials are as many (where people are alike), as long and as varied as
-    published."""
+    """Raise unless trials are as many (if people are alike), as long and as varied as published."""
     samples = round((WINDOW[1] - WINDOW[0]) * dataset.fs)
     expected = (dataset.trials if dataset.alike else len(found), len(CHANNELS), samples)
     if found.X.shape != expected or found.fs != dataset.fs:
-        raise DataError(
-            path,
-            f"gives trials of shape {found.X.shape} at {found.fs} Hz, not {expected} at "
-            f"{dataset.fs} Hz",
-        )
+        given = f"gives trials of shape {found.X.shape} at {found.fs} Hz"
+        raise DataError(path, f"{given}, not {expected} at {dataset.fs} Hz")
     absent = [name for index, name in enumerate(dataset.classes) if not (found.y == index).any()]
     if absent or found.classes != dataset.classes:
         raise DataError(path, f"has no trial of class {', '.join(absent or dataset.classes)}")
@@ -298,18 +286,41 @@ def _check_files(dataset: Dataset, subject: int, raw: Path) -> str:
 def _check_file(dataset: Dataset, path: Path) -> str:
     """Return the SHA-256 of one recording, or raise DataError that says what is wrong with it."""
     content = store.read(path)
-    formats.check(path, content)
-    digest = store.sha256(content)
     if dataset.checked:
-        published = _published_sums().get("/".join(path.parts[-2:]))
-        if published != digest:
-            raise DataError(path, f"its sha256 is {digest}, the published one is {published}")
-    return digest
+        published = _published_sums().get("/".join(path.parts[-2:]), "unknown")
+        store.check_digest(path, content, published)
+    elif path.suffix == ".mat":
+        _check_mat(path, content)
+    return store.sha256(content)
+
+
+def _check_mat(path: Path, content: bytes) -> None:
+    """Raise unless a MATLAB 5 file is a chain of whole elements, whose packed ones are sound.
+
+    An element is a type and a length, four bytes each, and its content.
+    """
+    if not content.startswith(b"MATLAB 5.0 MAT-file"):
+        raise DataError(path, "does not start with a MATLAB 5 header")
+    order: Literal["little", "big"] = "little" if content[126:128] == b"IM" else "big"
+    position, packed = 128, 15
+    while position < len(content):
+        tag = content[position : position + 8]
+        kind, size = int.from_bytes(tag[:4], order), int.from_bytes(tag[4:], order)
+        start, end = position + 8, position + 8 + size
+        if end > len(content):
+            raise DataError(path, f"has {len(content)} bytes, its MATLAB elements need {end}")
+        try:
+            _ = zlib.decompress(content[start:end]) if kind == packed else b""
+        except zlib.error as error:
+            problem = f"has a damaged MATLAB element ({store.reason(error)})"
+            raise DataError(path, problem) from None
+        position = end if kind == packed else end + -size % 8  # packed ones are not padded
+    if position == 128:
+        raise DataError(path, "has a MATLAB 5 header and nothing behind it")
 
 
 def _remove_damaged(dataset: Dataset, subject: int, raw: Path) -> list[DataError]:
-    """Remove a subject's damaged recordings from the cache, one line each, and return what was
-    wrong with them."""
+    """Remove a subject's damaged recordings from the cache; say and return what was wrong."""
     damaged = []
     for path in (raw / name for name in dataset.files(subject)):
         try:
@@ -333,22 +344,15 @@ def _published_sums() -> Mapping[str, str]:
 
 @contextlib.contextmanager
 def _moabb(raw: Path) -> Iterator[tuple]:
-    """Give (moabb.datasets, moabb.paradigms), which see one folder only, are quiet, and do not
-    touch the reader's home."""
-    settings = {
-        "MNE_DATA": str(raw),
-        "MNE_DATASETS_BNCI_PATH": str(raw),
-        "MNE_DATASETS_EEGBCI_PATH": str(raw),
-        "MNE_DONTWRITE_HOME": "true",
-        "MOABB_DOWNLOAD_PROVIDER": "upstream",
-        "MPLCONFIGDIR": os.environ.get("MPLCONFIGDIR") or str(store.cache_folder() / "matplotlib"),
-    }
-    before = {name: os.environ.get(name) for name in settings}
-    os.environ.update(settings)
+    """Give (moabb.datasets, moabb.paradigms): quiet, and seeing this folder only, no home."""
+    places = ("MNE_DATA", "MNE_DATASETS_BNCI_PATH", "MNE_DATASETS_EEGBCI_PATH")
+    flags = {"MNE_DONTWRITE_HOME": "true", "MOABB_DOWNLOAD_PROVIDER": "upstream"}
+    drawing = os.environ.get("MPLCONFIGDIR") or str(store.cache_folder() / "matplotlib")
     log = logging.getLogger("mne")
     log.addFilter(_errors_only)
+    settings = {**dict.fromkeys(places, str(raw)), **flags, "MPLCONFIGDIR": drawing}
     try:
-        with warnings.catch_warnings():
+        with files.variables(settings), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             import mne
             from moabb import datasets, paradigms
@@ -357,11 +361,6 @@ def _moabb(raw: Path) -> Iterator[tuple]:
                 yield datasets, paradigms
     finally:
         log.removeFilter(_errors_only)
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
 
 
 def _errors_only(record: logging.LogRecord) -> bool:

@@ -32,10 +32,7 @@ log.setLevel(logging.INFO)
 
 
 class DataError(files.OneSentence, ValueError):
-    """A data file that cannot be used.
-
-    The message is one line that names the file and what is wrong with it.
-    """
+    """A data file that cannot be used; the message is one line that names it and the problem."""
 
     def __init__(self, path: str | os.PathLike, problem: str):
         super().__init__(str(path), problem)
@@ -83,15 +80,11 @@ class Provenance:
     def line(self) -> str:
         """Return the one line that a load says out loud."""
         part = f" ({self.part})" if self.part else ""
-        return (
-            f"data: {self.name}{part}: {self.kind}, from {self.source}; sha256 {self.sha256[:12]}"
-        )
+        content = f"sha256 {self.sha256[:12]}"
+        return f"data: {self.name}{part}: {self.kind}, from {self.source}; {content}"
 
     def caption(self) -> str:
-        """Return what a figure's caption must say about its data.
-
-        Stand-ins are called stand-ins.
-        """
+        """Return what a figure's caption must say about its data: stand-ins are called that."""
         part = f", {self.part}" if self.part else ""
         if self.kind == "real":
             return f"Data: {self.name}{part}."
@@ -99,19 +92,15 @@ class Provenance:
 
 
 def announce(provenance: Provenance) -> None:
-    """Say in one line where data came from: to the log when logging is set up, else to standard
-    error.
+    """Say in one line where data came from: to the log when that is set up, else on standard error.
 
-    A notebook paints standard error red, as if something were wrong; there it goes to standard
-    output.
+    A notebook paints that red, as if something were wrong; there it goes to standard output.
     """
     if log.hasHandlers():
         log.info("%s", provenance.line())
-    else:
-        print(
-            provenance.line(),
-            file=sys.stdout if type(sys.stderr).__module__.startswith("ipykernel") else sys.stderr,
-        )
+        return
+    in_notebook = type(sys.stderr).__module__.startswith("ipykernel")
+    print(provenance.line(), file=sys.stdout if in_notebook else sys.stderr)
 
 
 def named_folder(folder: str | os.PathLike | None = None) -> Path | None:
@@ -126,8 +115,7 @@ def named_folder(folder: str | os.PathLike | None = None) -> Path | None:
 
 
 def cache_folder() -> Path:
-    """Return the folder for everything that can be made or downloaded again: LDP_CACHE, or
-    `data/cache`."""
+    """Return the folder for all that can be made or fetched again: LDP_CACHE, or `data/cache`."""
     return Path(os.environ.get("LDP_CACHE") or SHIPPED / "cache").expanduser()
 
 
@@ -140,8 +128,7 @@ def exists(path: Path) -> bool:
 
 
 def listing(folder: Path, suffix: str) -> list[Path]:
-    """Return what is in a folder and ends so, in the order of names, or say why that cannot be
-    known."""
+    """Return what is in a folder and ends so, by name, or say why that cannot be known."""
     try:
         return sorted(path for path in folder.iterdir() if path.suffix == suffix)
     except OSError as error:
@@ -163,17 +150,12 @@ def read(path: Path) -> bytes:
 
 def reason(error: BaseException) -> str:
     """Return an error's text as one line."""
-    text = (
-        (error.strerror if isinstance(error, OSError) else None)
-        or str(error)
-        or type(error).__name__
-    )
-    return " ".join(text.split())
+    told = error.strerror if isinstance(error, OSError) else None
+    return " ".join((told or str(error) or type(error).__name__).split())
 
 
 def sha256(content) -> str:
-    """Return the SHA-256 of bytes (or of anything that shows its bytes, such as an array) in
-    hexadecimal digits."""
+    """Return the SHA-256 of bytes, or of what shows its bytes, such as an array, as hexadecimal."""
     return hashlib.sha256(content).hexdigest()
 
 
@@ -185,8 +167,7 @@ def check_digest(path: Path, content: bytes, expected: str, algorithm: str = "sh
 
 
 def write_cache(path: Path, fill: Callable[[BinaryIO], object]) -> bool:
-    """Write a cache file if possible, and say in one line if not: a full disk must not cost anybody
-    their data."""
+    """Write a cache file if possible, and say so if not: a full disk must not cost data."""
     try:
         files.write(path, fill)
     except OSError as error:
@@ -196,11 +177,7 @@ def write_cache(path: Path, fill: Callable[[BinaryIO], object]) -> bool:
 
 
 def forget(error: DataError) -> None:
-    """Say in one line that a cache file is damaged, and remove it; the caller goes on as if it had
-    never been.
-
-    Only files below the cache are ever removed.
-    """
+    """Say in one line that a cache file is damaged, and remove it: only ever below the cache."""
     log.warning("%s; this cache file is not used", error)
     if error.path.is_relative_to(cache_folder()):
         with contextlib.suppress(OSError):

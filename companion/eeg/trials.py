@@ -136,7 +136,7 @@ def aligned(recordings: Recordings, fs: float) -> Trials:
     for number, subject in zip(recordings.numbers, recordings.subjects, strict=True):
         _check(number, subject)
     subjects = [resampled(subject, fs) for subject in recordings.subjects]
-    subjects = alignment.align_subjects(subjects, by_session=False)
+    subjects = alignment.align_subjects(subjects)
     return Trials(
         x=np.concatenate([subject.X for subject in subjects]),
         y=np.concatenate([subject.y for subject in subjects]).astype(np.int64),

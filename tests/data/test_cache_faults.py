@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -121,34 +120,32 @@ def test_a_folder_in_the_place_of_the_cache_file(cached, tiny_recordings, caplog
 
 
 LIMITED = """
-import json, resource, signal, sys
+import resource, signal, sys
 from pathlib import Path
-from companion.data import mnist
+from companion.data import recordings
+from tests.data import writers
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (8192, resource.RLIM_INFINITY))
-published = {name: mnist.File(tuple(shape), md5, sha) for name, (shape, md5, sha) in json.loads(sys.argv[2]).items()}
-print(mnist.read(Path(sys.argv[1]), "a test", published).train_images.shape)
+print(recordings.load(writers.PHYSIONET, 1, Path(sys.argv[1])).X.shape)
 """
 
 
-def test_no_room_for_the_cache_file_in_a_real_process(tmp_path, cache):
+def test_no_room_for_the_cache_file_in_a_real_process(tiny_recordings, cache):
     """The operating system refuses to let any file grow beyond 8 kB.
 
     The data comes all the same.
     """
     resource = pytest.importorskip("resource")
-    published = writers.mnist_files(tmp_path)
-    facts = {name: (file.shape, file.md5, file.sha256) for name, file in published.items()}
     said = subprocess.run(
-        [sys.executable, "-c", LIMITED, str(tmp_path), json.dumps(facts)],
+        [sys.executable, "-c", LIMITED, str(tiny_recordings)],
         capture_output=True,
         text=True,
         check=True,
     )
-    assert said.stdout.strip() == "(30, 28, 28)"
+    assert said.stdout.strip() == "(12, 22, 640)"
     assert "not cached (File too large)" in said.stderr and said.stderr.count("\n") == 1
-    assert not list(cache.rglob("*images*")) and not list(cache.rglob("*.part"))
+    assert not list(cache.rglob("*.npz")) and not list(cache.rglob("*.part"))
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] != 8192  # this process was not limited
 
 

@@ -4,7 +4,6 @@ stays in the cache."""
 from __future__ import annotations
 
 import gzip
-import hashlib
 import os
 import pickle
 import shutil
@@ -20,31 +19,19 @@ import pytest
 
 from companion.data import eeg, epochs, mnist, mushrooms, store
 from companion.data.epochs import CHANNELS
-from companion.data.mnist import File
 from tests.data import writers
 from tests.data.conftest import refused
 
 # Mushrooms: how the bytes of the official file are changed, and what must be said about it.
 MUSHROOMS = {
     "empty": (lambda b: b"", "is empty"),
-    "cut inside a row": (lambda b: b[:100_010], "must be 23 letters between commas"),
-    "cut between rows": (lambda b: b[: 46 * 5000], "has 5000 rows, published are 8124"),
-    "a row twice": (lambda b: b + b[:46], "has 8125 rows, published are 8124"),
+    "blank": (lambda b: b"\n \n", "its sha256 is"),
+    "cut inside a row": (lambda b: b[:100_010], "its sha256 is"),
+    "a row twice": (lambda b: b + b[:46], "its sha256 is"),
     "one letter changed": (lambda b: b[:2] + b"b" + b[3:], "its sha256 is"),
     "two rows swapped": (lambda b: b[46:92] + b[:46] + b[92:], "its sha256 is"),
-    "an unknown class": (lambda b: b"x" + b[1:], "has 8123 rows of class e or p"),
-    "a class changed": (lambda b: b"e" + b[1:], "has 3915 poisonous rows, published are 3916"),
-    "a missing value filled in": (
-        lambda b: b.replace(b"?", b"b", 1),
-        "has 2479 missing stalk-roots",
-    ),
-    "another missing value": (lambda b: b[:2] + b"?" + b[3:], "has 2481 missing values in all"),
-    "a comma lost": (lambda b: b[:1] + b[2:], "line 1 must be 23 letters between commas"),
-    "not text": (lambda b: gzip.compress(b), "is not a text of letters"),
-    "a web page": (
-        lambda b: b"<html><body>404 Not Found</body></html>",
-        "must be 23 letters between commas",
-    ),
+    "a comma lost": (lambda b: b[:1] + b[2:], "its sha256 is"),
+    "not text": (lambda b: gzip.compress(b), "its sha256 is"),
 }
 
 
@@ -81,62 +68,27 @@ PACKED = {
 
 
 @pytest.mark.parametrize("case", PACKED)
-def test_mnist_packed(case, tmp_path, cache):
+def test_mnist_packed(case, tmp_path, cache, monkeypatch):
     damage, problem = PACKED[case]
-    published = writers.mnist_files(tmp_path)
+    monkeypatch.setattr(mnist, "PUBLISHED", writers.mnist_files(tmp_path))
     path = tmp_path / "train-labels-idx1-ubyte.gz"
     path.write_bytes(damage(path.read_bytes()))
-    refused(lambda: mnist.read(tmp_path, "a test", published), path, problem, cache)
+    refused(lambda: mnist.read(tmp_path, "a test"), path, problem, cache)
 
 
-# MNIST: files whose checksum is right and whose content is not; the last line of defence.
-IDX = {
-    "another magic number": (lambda b: b"\x00\x00\x0d\x01" + b[4:], "starts with 00000d01"),
-    "header cut": (lambda b: b[:6], "starts with 00000801"),
-    "another shape": (
-        lambda b: b[:4] + (29).to_bytes(4, "big") + b[8:],
-        "has shape (29,), published is (30,)",
-    ),
-    "too short": (lambda b: b[:-1], "has 29 elements, shape (30,) needs 30"),
-    "too long": (lambda b: b + b"\0", "has 31 elements, shape (30,) needs 30"),
-    "a label 10": (lambda b: b[:-1] + b"\x0a", "has the label 10, labels are 0 ... 9"),
-}
-
-
-@pytest.mark.parametrize("case", IDX)
-def test_mnist_content(case, tmp_path, cache):
-    damage, problem = IDX[case]
-    name = "train-labels-idx1-ubyte"
-    published = writers.mnist_files(tmp_path, packed=False)
-    content = damage((tmp_path / name).read_bytes())
-    (tmp_path / name).write_bytes(content)
-    published[name] = File(published[name].shape, "", hashlib.sha256(content).hexdigest())
-    refused(lambda: mnist.read(tmp_path, "a test", published), tmp_path / name, problem, cache)
-
-
-def test_mnist_that_is_no_gzip_file_though_its_checksum_is_right(tmp_path, cache):
-    published = writers.mnist_files(tmp_path)
-    path = tmp_path / "train-labels-idx1-ubyte.gz"
-    path.write_bytes(b"not packed")
-    published[path.stem] = File((30,), hashlib.md5(b"not packed").hexdigest(), "")
-    refused(
-        lambda: mnist.read(tmp_path, "a test", published), path, "is not a whole gzip file", cache
-    )
-
-
-def test_mnist_plain_with_another_checksum(tmp_path, cache):
-    published = writers.mnist_files(tmp_path, packed=False)
+def test_mnist_plain_with_another_checksum(tmp_path, cache, monkeypatch):
+    monkeypatch.setattr(mnist, "PUBLISHED", writers.mnist_files(tmp_path, packed=False))
     path = tmp_path / "t10k-images-idx3-ubyte"
     path.write_bytes(path.read_bytes()[:-1] + b"\x01")
-    refused(lambda: mnist.read(tmp_path, "a test", published), path, "its sha256 is", cache)
+    refused(lambda: mnist.read(tmp_path, "a test"), path, "its sha256 is", cache)
 
 
-def test_mnist_where_a_file_is_a_folder(tmp_path, cache):
-    published = writers.mnist_files(tmp_path, packed=False)
+def test_mnist_where_a_file_is_a_folder(tmp_path, cache, monkeypatch):
+    monkeypatch.setattr(mnist, "PUBLISHED", writers.mnist_files(tmp_path, packed=False))
     path = tmp_path / "t10k-images-idx3-ubyte"
     path.unlink()
     path.mkdir()
-    refused(lambda: mnist.read(tmp_path, "a test", published), path, "is a folder", cache)
+    refused(lambda: mnist.read(tmp_path, "a test"), path, "is a folder", cache)
 
 
 # Epochs in our own form: how the arrays of a good file are changed.
@@ -295,7 +247,7 @@ def test_a_pickle_inside_is_refused_and_never_opened(name, tmp_path, cache):
     refused(
         lambda: eeg.load(subjects=[1], folder=tmp_path),
         path,
-        f"{name}.npy holds pickled Python objects",
+        "Object arrays cannot be loaded when allow_pickle=False",
         cache,
     )
     assert not crater.exists()
@@ -304,8 +256,8 @@ def test_a_pickle_inside_is_refused_and_never_opened(name, tmp_path, cache):
     assert crater.exists()  # the bomb is real: opened, it goes off
 
 
-@pytest.mark.parametrize("shape", ["(8, 22, 99999999999)", "(8, 22, 10)"])
-def test_a_header_that_lies_about_the_shape(shape, tmp_path, cache):
+def test_a_header_that_lies_about_the_shape(tmp_path, cache):
+    shape = "(8, 22, 99999999999)"
     path = tmp_path / "bnci2014_001" / "A01.npz"
     epochs.write(path, writers.epochs())
     with zipfile.ZipFile(path) as archive:
@@ -320,16 +272,8 @@ def test_a_header_that_lies_about_the_shape(shape, tmp_path, cache):
     with zipfile.ZipFile(path, "w") as archive:
         for name, content in members.items():
             archive.writestr(name, content)
-    refused(lambda: eeg.load(subjects=[1], folder=tmp_path), path, "X.npy has shape", cache)
-
-
-def test_a_member_that_is_no_array(tmp_path, cache):
-    path = tmp_path / "bnci2014_001" / "A01.npz"
-    epochs.write(path, writers.epochs())
-    with zipfile.ZipFile(path, "a") as archive:
-        archive.writestr("more.npy", b"no array")
     refused(
-        lambda: eeg.load(subjects=[1], folder=tmp_path), path, "more.npy is not an array", cache
+        lambda: eeg.load(subjects=[1], folder=tmp_path), path, "is not a whole .npz file", cache
     )
 
 

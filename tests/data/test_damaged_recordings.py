@@ -19,19 +19,6 @@ from tests.data.conftest import cached_files, refused
 # Official recordings: how the bytes of a good file are changed.
 RECORDINGS = {
     "EDF empty": ("physionet", lambda b: b"", "is empty"),
-    "EDF cut": ("physionet", lambda b: b[:-2], "its EDF header says"),
-    "EDF too long": ("physionet", lambda b: b + b"\0\0", "its EDF header says"),
-    "EDF cut in its header": ("physionet", lambda b: b[:300], "does not start with an EDF header"),
-    "EDF a web page": (
-        "physionet",
-        lambda b: b"<html>404</html>" * 20,
-        "does not start with an EDF header",
-    ),
-    "EDF without records": (
-        "physionet",
-        lambda b: b[:236] + b"0       " + b[244:],
-        "its EDF header says",
-    ),
     "MAT empty": ("bnci2014_001", lambda b: b"", "is empty"),
     "MAT cut": ("bnci2014_001", lambda b: b[: len(b) // 2], "its MATLAB elements need"),
     "MAT header only": ("bnci2014_001", lambda b: b[:128], "nothing behind it"),
