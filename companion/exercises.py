@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-NOT_YET = "not yet."
+NOT_YET, DOTS = "not yet.", "put your answer in place of the dots."
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,8 @@ class Exercise:
             given = self._values(answer)
         except Exception as error:  # a student's function may raise anything
             return f"Your function stops: {type(error).__name__}: {error}"
+        if any(value is ... for value in given):
+            return DOTS.capitalize()
         if _agree(given, self._values(self.truth), self.tolerance):
             return ""
         told = (hint for wrong, hint in self.mistakes if _agree(given, self._values(wrong), 1e-6))
@@ -72,14 +74,9 @@ def check(name: str, answer) -> Reply:
     if name not in EXERCISES:
         raise ValueError(f"exercise {name!r} must be one of {', '.join(EXERCISES)}")
     if answer is ...:
-        return Reply(False, f"{name}: put your answer in place of the dots.")
+        return Reply(False, f"{name}: {DOTS}")
     look = EXERCISES[name].judge(answer)
     return Reply(not look, f"{name}: {NOT_YET} {look}" if look else f"{name}: right.")
-
-
-def question(name: str) -> str:
-    """Return the question in one sentence."""
-    return EXERCISES[name].question
 
 
 def _agree(given: list, wanted: list, tolerance: float) -> bool:
@@ -135,247 +132,209 @@ def _accuracy(delta: float, prior: float) -> float:
     return max(prior, 1 - prior) + min(prior, 1 - prior) * min(1.0, delta)
 
 
-ONE: dict[str, Exercise] = {
-    "1.1": Exercise(
-        "By what factor does weight = 0.05 in place of 0.2 shrink the variance of the rounding "
-        "error that one edge lets in?",
-        (0.2 / 0.05) ** 2,
-        (
-            (0.2 / 0.05, "That is the factor of the error itself; the question is its variance."),
-            ((0.05 / 0.2) ** 2, "Turn it round: how many times smaller is it?"),
-            (0.2**2, "Compare the two weights with each other."),
-            (1.0, "What reaches an agent is the rounding error times the weight of the edge."),
-        ),
-        "What reaches an agent is the neighbour's rounding error times the weight of the edge.",
-    ),
-    "1.2": Exercise(
-        "Write noise(d_0, varsigma, iterations): the largest variance that rounding one coordinate "
-        "can let in, summed over the iterations. Does it stay finite?",
-        _noise,
-        (
-            (_without_square, "A variance is a square: what does eq. (3) say about d and d^2?"),
-            (_without_quarter, "The largest variance of eq. (3) is a share of d^2."),
-            (_late, "The first iteration is t = 0, and its step is d_0 itself."),
-        ),
-        "One message has a variance of at most a share of d_t^2, with d_t = d_0 / (t+1)^varsigma.",
-        cases=((2.0, 0.6, 1), (32.0, 0.6, 1000), (1.0, 0.75, 7)),
-    ),
-    "1.3": Exercise(
-        "With varsigma = 0.7 and nu = 0.71 the influence of one mushroom, counted in steps, falls "
-        "as t^-p for the agent with the largest varsigma^i. What is p?",
-        1 + 0.71 - 0.75,
-        (
-            (1 + 0.71 - 0.7, "Agent i has varsigma + 0.01 i, and there are five agents."),
-            (0.75 - 1 - 0.71, "Write t^-p with a positive p."),
-            (0.71, "The gradient's share 1/t counts, and so does the step that shrinks."),
-            (1 + 0.71, "The influence is counted in steps, and steps shrink too."),
-        ),
-        "Multiply: the stride lam_t, the share 1/t of one data point, and one over the step d_t.",
-    ),
-    "1.4": Exercise(
-        "Write variance(y, d): the variance of Q(y) of eq. (3).",
-        lambda y, d: _fraction(y, d) * (1 - _fraction(y, d)) * d**2,
-        (
-            (lambda y, d: d**2 / 4, "That is the most it can be. What is it on a grid point?"),
-            (
-                lambda y, d: d**2 / 12,
-                "That is for rounding to the nearest point. Here a coin falls.",
-            ),
-            (
-                lambda y, d: _fraction(y, d) * (1 - _fraction(y, d)),
-                "Right for d = 1. Levels are d apart.",
-            ),
-            (lambda y, d: y * (d - y), "Right within the first cell. What about y = 1.25 d?"),
-        ),
-        "A coin that goes up with probability a has variance a (1 - a), in units of the grid.",
-        cases=((0.3, 1.0), (1.25, 1.0), (-0.2, 0.5), (2.0, 2.0), (3.3, 2.0)),
-    ),
-}
+def _ask(name: str, question: str, otherwise: str, truth, *mistakes, **more) -> None:
+    """Add an exercise: what is asked, what to say to most wrong answers, the truth, mistakes."""
+    EXERCISES[name] = Exercise(question, truth, mistakes, otherwise, **more)
 
-TWO: dict[str, Exercise] = {
-    "2.1": Exercise(
-        'By what factor do normalise = "l1" and d_0 = 8 in place of 2 divide the paper\'s sum, '
-        "about?",
-        21 * 4.0,
-        (
-            (22 * 4.0, "Nearly: one attribute is the same for all mushrooms, and is dropped."),
-            (21.0, "The step counts as well."),
-            (4.0, "The length of the rows counts as well."),
-            (21 + 4.0, "Two factors multiply."),
-        ),
-        "How many ones has a mushroom's row, and how many times larger is the step?",
-        tolerance=0.02,
-    ),
-    "2.2": Exercise(
-        "n coins fall up with probability 1/2 + e under the one data set and 1/2 - e under the "
-        "other. Write whole(n, e): the total variation of all of them seen together.",
-        _variation,
-        (
-            (
-                lambda n, e: 2 * n * e,
-                "That is the sum. The number of ups is binomial: compare two.",
-            ),
-            (
-                lambda n, e: min(1.0, 2 * n * e),
-                "That is the sum, cut at one. The number of ups is binomial.",
-            ),
-            (
-                lambda n, e: 1 - (1 - 2 * e) ** n,
-                "That is the product bound: closer, but evidence of both signs cancels.",
-            ),
-            (lambda n, e: 2 * e * math.sqrt(n), "The right growth, and not yet the number."),
-        ),
-        "Only the number of ups matters. Half the sum of |P(k) - P'(k)| over k.",
-        cases=((1, 0.1), (4, 0.1), (25, 0.05), (100, 0.01)),
-    ),
-    "2.3": Exercise(
-        "Write messages(k, seen): how many of the messages t = 0 ... seen - 1 can depend on a data "
-        "point that arrives at k?",
-        lambda k, seen: max(0, seen - k - 1),
-        (
-            (lambda k, seen: max(0, seen - k), "The state at t is what is sent at t: before it."),
-            (lambda k, seen: seen - k - 1, "Fewer than none? Try k = 100, seen = 20."),
-            (lambda k, seen: seen, "A data point cannot be heard before it arrives."),
-            (lambda k, seen: min(k, seen), "Those are the messages before it arrives."),
-        ),
-        "A data point that arrives at k enters the gradient at k and moves the state at k + 1.",
-        cases=((0, 20), (10, 20), (19, 20), (100, 20)),
-    ),
-    "2.4": Exercise(
-        "Write right(delta, prior): how often the best attacker is right, when the second data set "
-        "has probability prior.",
-        _accuracy,
-        (
-            (
-                lambda delta, prior: delta,
-                "The attacker could always say what was more likely before: it never does worse.",
-            ),
-            (lambda delta, prior: (1 + delta) / 2, "Right for even odds only."),
-            (
-                lambda delta, prior: min(1.0, max(prior, 1 - prior) + delta),
-                "Close, but delta cannot help where the answer was clear before.",
-            ),
-            (
-                lambda delta, prior: max(prior, 1 - prior),
-                "That is somebody who hears nothing.",
-            ),
-        ),
-        "It errs with probability sum min(prior P', (1 - prior) P): bound it by the smaller prior.",
-        cases=((0.0, 0.5), (0.3, 0.5), (0.3, 0.1), (0.4, 0.8), (1.0, 0.3)),
-    ),
-}
 
-THREE: dict[str, Exercise] = {
-    "3.1": Exercise(
-        "With weight = 0.2: does the quantised network learn, and does the other one? "
-        "Answer (True or False, True or False).",
-        (False, True),
-        (
-            ((True, True), "Ten times the weight lets in ten times the noise. Run it."),
-            ((False, False), "The twin hears no noise at all. Run it."),
-            ((True, False), "Look again at which curve is which."),
-        ),
-        "Two words: first the quantised network, then the other one.",
-    ),
-    "3.2": Exercise(
-        "How many bits does the accountant's attacker want to know, and how many pixels the "
-        "painter? Answer with two numbers.",
-        (1, 784),
-        (
-            ((784, 1), "The other way round: first the accountant's attacker."),
-            ((1, 28), "An image has two sides."),
-            ((168_404, 784), "That is how many coins it may look at. What does it want to know?"),
-            ((1, 1), "A painter starts from nothing: it does not choose between two images."),
-        ),
-        "The first chooses between two known images; the second paints one of 28 times 28 pixels.",
-    ),
-    "3.3": Exercise(
-        "Write moved(y, d): the probability that eq. (3) sends a small number y, -d < y < d, as "
-        "anything but 0.",
-        lambda y, d: abs(y) / d,
-        (
-            (lambda y, d: y / d, "A probability cannot be negative: try y = -0.1."),
-            (lambda y, d: 1 - abs(y) / d, "That is the probability that it is sent as 0."),
-            (lambda y, d: abs(y) / (2 * d), "The neighbours of 0 are d away, not 2 d."),
-            (
-                lambda y, d: abs(y) / d * (1 - abs(y) / d),
-                "That is the variance in units of d^2, not the probability.",
-            ),
-        ),
-        "A number goes up with probability equal to its fraction of a cell. Then look below zero.",
-        cases=((0.0, 1.0), (0.1, 1.0), (-0.1, 1.0), (0.3, 2.0), (-1.5, 2.0)),
-    ),
-    "3.4": Exercise(
-        "At what accuracy would a diverged network be drawn, if nobody marked it as diverged?",
-        0.1,
-        (
-            (0.0, "It still says one of the digits, and is right now and then."),
-            (0.5, "There are more than two digits."),
-            (1.0, "It has learnt nothing."),
-            (math.nan, "The loss is not a number, but the network still names a digit."),
-        ),
-        "It names the same digit whatever it sees. How many digits are there?",
-        tolerance=0.1,
-    ),
-}
+EXERCISES: dict[str, Exercise] = {}
 
-FOUR: dict[str, Exercise] = {
-    "4.1": Exercise(
-        "Write models(unknowns, equations): how many models must an attacker see at least, to have "
-        "as many equations as unknowns, when one gradient gives so many equations?",
-        lambda unknowns, equations: -(-unknowns // equations),
-        (
-            (
-                lambda unknowns, equations: unknowns / equations,
-                "Models come whole.",
-            ),
-            (
-                lambda unknowns, equations: unknowns // equations,
-                "Rounded the wrong way: then some unknowns are left.",
-            ),
-            (lambda unknowns, equations: unknowns - equations, "Every model gives as many again."),
-            (lambda unknowns, equations: equations / unknowns, "Turn it round."),
-        ),
-        "Every model gives so many equations again, and models come whole.",
-        cases=((3520, 1700), (1700, 1700), (10, 3), (7040, 1700)),
+_ask(
+    "1.1",
+    "By what factor does weight = 0.05 in place of 0.2 shrink the variance of the rounding "
+    "error that one edge lets in?",
+    "What reaches an agent is the neighbour's rounding error times the weight of the edge.",
+    (0.2 / 0.05) ** 2,
+    (0.2 / 0.05, "That is the factor of the error itself; the question is its variance."),
+    ((0.05 / 0.2) ** 2, "Turn it round: how many times smaller is it?"),
+    (0.2**2, "Compare the two weights with each other."),
+    (1.0, "What reaches an agent is the rounding error times the weight of the edge."),
+)
+_ask(
+    "1.2",
+    "Write noise(d_0, varsigma, iterations): the largest variance that rounding one coordinate "
+    "can let in, summed over the iterations. Does it stay finite?",
+    "One message has a variance of at most a share of d_t^2, with d_t = d_0 / (t+1)^varsigma.",
+    _noise,
+    (_without_square, "A variance is a square: what does eq. (3) say about d and d^2?"),
+    (_without_quarter, "The largest variance of eq. (3) is a share of d^2."),
+    (_late, "The first iteration is t = 0, and its step is d_0 itself."),
+    cases=((2.0, 0.6, 1), (32.0, 0.6, 1000), (1.0, 0.75, 7)),
+)
+_ask(
+    "1.3",
+    "With varsigma = 0.7 and nu = 0.71 the influence of one mushroom, counted in steps, falls "
+    "as t^-p for the agent with the largest varsigma^i. What is p?",
+    "Multiply: the stride lam_t, the share 1/t of one data point, and one over the step d_t.",
+    1 + 0.71 - 0.75,
+    (1 + 0.71 - 0.7, "Agent i has varsigma + 0.01 i, and there are five agents."),
+    (0.75 - 1 - 0.71, "Write t^-p with a positive p."),
+    (0.71, "The gradient's share 1/t counts, and so does the step that shrinks."),
+    (1 + 0.71, "The influence is counted in steps, and steps shrink too."),
+)
+_ask(
+    "1.4",
+    "Write variance(y, d): the variance of Q(y) of eq. (3).",
+    "Between two grid points a coin falls: how often up, and how far apart are the two?",
+    lambda y, d: _fraction(y, d) * (1 - _fraction(y, d)) * d**2,
+    (lambda y, d: d**2 / 4, "That is the most it can be. What is it on a grid point?"),
+    (lambda y, d: d**2 / 12, "That is for rounding to the nearest point. Here a coin falls."),
+    (lambda y, d: _fraction(y, d) * (1 - _fraction(y, d)), "Right for d = 1. Levels are d apart."),
+    (lambda y, d: y * (d - y), "Right within the first cell. What about y = 1.25 d?"),
+    cases=((0.3, 1.0), (1.25, 1.0), (-0.2, 0.5), (2.0, 2.0), (3.3, 2.0)),
+)
+_ask(
+    "2.1",
+    'By what factor do normalise = "l1" and d_0 = 8 in place of 2 divide the paper\'s sum, about?',
+    "How many ones has a mushroom's row, and how many times larger is the step?",
+    21 * 4.0,
+    (22 * 4.0, "Nearly: one attribute is the same for all mushrooms, and is dropped."),
+    (21.0, "The step counts as well."),
+    (4.0, "The length of the rows counts as well."),
+    (21 + 4.0, "Two factors multiply."),
+    tolerance=0.02,
+)
+_ask(
+    "2.2",
+    "n coins fall up with probability 1/2 + e under the one data set and 1/2 - e under the "
+    "other. Write whole(n, e): the total variation of all of them seen together.",
+    "Only the number of ups matters. Half the sum of |P(k) - P'(k)| over k.",
+    _variation,
+    (lambda n, e: 2 * n * e, "That is the sum. The number of ups is binomial: compare two."),
+    (
+        lambda n, e: min(1.0, 2 * n * e),
+        "That is the sum, cut at one. The number of ups is binomial.",
     ),
-    "4.2": Exercise(
-        "A number y = d/100 is sent by eq. (3). How many times larger is the variance of a number "
-        "that lies anywhere in its cell, on average?",
-        (1 / 6) / (0.01 * 0.99),
-        (
-            (0.25 / (0.01 * 0.99), "That is the largest variance, not the mean over the cell."),
-            ((1 / 12) / (0.01 * 0.99), "That is for rounding to the nearest point."),
-            ((0.01 * 0.99) * 6, "Turn it round."),
-            (0.5 * 0.5 / 0.01, "That is the middle of the cell, not the mean over the cell."),
-        ),
-        "The mean of a (1 - a) over the cell, against a (1 - a) at a = 0.01.",
-        tolerance=0.02,
+    (
+        lambda n, e: 1 - (1 - 2 * e) ** n,
+        "That is the product bound: closer, but evidence of both signs cancels.",
     ),
-    "4.3": Exercise(
-        "Two equations a.x and b.x with |a| = |b| = 1 and a.b = 0.99 have noise of standard "
-        "deviation 1 each. How much noisier is the worst direction of x, by least squares, than "
-        "for perpendicular a and b?",
-        10.0,
-        (
-            (100.0, "That is the variance; noise is its square root."),
-            (0.1, "Turn it round: nearly equal equations say little that is new."),
-            (1 / 0.99, "Look at the eigenvalues of ((1, 0.99), (0.99, 1))."),
-            (1.0, "Nearly equal equations leave one direction nearly unseen."),
-        ),
-        "Covariances are the inverse of ((1, 0.99), (0.99, 1)): what is its largest eigenvalue?",
-        tolerance=1e-3,
+    (lambda n, e: 2 * e * math.sqrt(n), "The right growth, and not yet the number."),
+    cases=((1, 0.1), (4, 0.1), (25, 0.05), (100, 0.01)),
+)
+_ask(
+    "2.3",
+    "Write messages(k, seen): how many of the messages t = 0 ... seen - 1 can depend on a data "
+    "point that arrives at k?",
+    "A data point that arrives at k enters the gradient at k and moves the state at k + 1.",
+    lambda k, seen: max(0, seen - k - 1),
+    (lambda k, seen: max(0, seen - k), "The state at t is what is sent at t: before it."),
+    (lambda k, seen: seen - k - 1, "Fewer than none? Try k = 100, seen = 20."),
+    (lambda k, seen: seen, "A data point cannot be heard before it arrives."),
+    (lambda k, seen: min(k, seen), "Those are the messages before it arrives."),
+    cases=((0, 20), (10, 20), (19, 20), (100, 20)),
+)
+_ask(
+    "2.4",
+    "Write right(delta, prior): how often the best attacker is right, when the second data set "
+    "has probability prior.",
+    "What would you say if you heard nothing? And how much of the rest can delta win?",
+    _accuracy,
+    (
+        lambda delta, prior: delta,
+        "The attacker could always say what was more likely before: it never does worse.",
     ),
-    "4.4": Exercise(
-        "Alignment hides the covariance. Name the classifier that still names most people.",
-        "log-spectrum",
-        (
-            ("log-covariance", "Alignment removes exactly what this one looks at."),
-            ("none", "A classifier that fails may be blind. Look at the others in the table."),
-            ("EEGNet", "Look at the table: one needs no network, and does better."),
-        ),
-        "Its name stands in identity_classifiers, and in the figure of re-identification.",
+    (lambda delta, prior: (1 + delta) / 2, "Right for even odds only."),
+    (
+        lambda delta, prior: min(1.0, max(prior, 1 - prior) + delta),
+        "Close, but delta cannot help where the answer was clear before.",
     ),
-}
-
-EXERCISES: dict[str, Exercise] = ONE | TWO | THREE | FOUR
+    (lambda delta, prior: max(prior, 1 - prior), "That is somebody who hears nothing."),
+    cases=((0.0, 0.5), (0.3, 0.5), (0.3, 0.1), (0.4, 0.8), (1.0, 0.3)),
+)
+_ask(
+    "3.1",
+    "With weight = 0.2: does the quantised network learn, and does the other one? "
+    "Answer (True or False, True or False).",
+    "Two words: first the quantised network, then the other one.",
+    (False, True),
+    ((True, True), "Ten times the weight lets in ten times the noise. Run it."),
+    ((False, False), "The twin hears no noise at all. Run it."),
+    ((True, False), "Look again at which curve is which."),
+)
+_ask(
+    "3.2",
+    "How many bits does the accountant's attacker want to know, and how many pixels the "
+    "painter? Answer with two numbers.",
+    "The first chooses between two known images; the second paints one of 28 times 28 pixels.",
+    (1, 784),
+    ((784, 1), "The other way round: first the accountant's attacker."),
+    ((1, 28), "An image has two sides."),
+    ((168_404, 784), "That is how many coins it may look at. What does it want to know?"),
+    ((1, 1), "A painter starts from nothing: it does not choose between two images."),
+)
+_ask(
+    "3.3",
+    "Write moved(y, d): the probability that eq. (3) sends a small number y, -d < y < d, as "
+    "anything but 0.",
+    "A number goes up with probability equal to its fraction of a cell. Then look below zero.",
+    lambda y, d: abs(y) / d,
+    (lambda y, d: y / d, "A probability cannot be negative: try y = -0.1."),
+    (lambda y, d: 1 - abs(y) / d, "That is the probability that it is sent as 0."),
+    (lambda y, d: abs(y) / (2 * d), "The neighbours of 0 are d away, not 2 d."),
+    (
+        lambda y, d: abs(y) / d * (1 - abs(y) / d),
+        "That is the variance in units of d^2, not the probability.",
+    ),
+    cases=((0.0, 1.0), (0.1, 1.0), (-0.1, 1.0), (0.3, 2.0), (-1.5, 2.0)),
+)
+_ask(
+    "3.4",
+    "At what accuracy would a diverged network be drawn, if nobody marked it as diverged?",
+    "It names the same digit whatever it sees. How many digits are there?",
+    0.1,
+    (0.0, "It still says one of the digits, and is right now and then."),
+    (0.5, "There are more than two digits."),
+    (1.0, "It has learnt nothing."),
+    (math.nan, "The loss is not a number, but the network still names a digit."),
+    tolerance=0.1,
+)
+_ask(
+    "4.1",
+    "Write models(unknowns, equations): how many models must an attacker see at least, to have "
+    "as many equations as unknowns, when one gradient gives so many equations?",
+    "Every model gives so many equations again, and models come whole.",
+    lambda unknowns, equations: -(-unknowns // equations),
+    (lambda unknowns, equations: unknowns / equations, "Models come whole."),
+    (
+        lambda unknowns, equations: unknowns // equations,
+        "Rounded the wrong way: then some unknowns are left.",
+    ),
+    (lambda unknowns, equations: unknowns - equations, "Every model gives as many again."),
+    (lambda unknowns, equations: equations / unknowns, "Turn it round."),
+    cases=((3520, 1700), (1700, 1700), (10, 3), (7040, 1700)),
+)
+_ask(
+    "4.2",
+    "A number y = d/100 is sent by eq. (3). How many times larger is the variance of a number "
+    "that lies anywhere in its cell, on average?",
+    "The mean of a (1 - a) over the cell, against a (1 - a) at a = 0.01.",
+    (1 / 6) / (0.01 * 0.99),
+    (0.25 / (0.01 * 0.99), "That is the largest variance, not the mean over the cell."),
+    ((1 / 12) / (0.01 * 0.99), "That is for rounding to the nearest point."),
+    ((0.01 * 0.99) * 6, "Turn it round."),
+    (0.5 * 0.5 / 0.01, "That is the middle of the cell, not the mean over the cell."),
+    tolerance=0.02,
+)
+_ask(
+    "4.3",
+    "Two equations a.x and b.x with |a| = |b| = 1 and a.b = 0.99 have noise of standard "
+    "deviation 1 each. How much noisier is the worst direction of x, by least squares, than "
+    "for perpendicular a and b?",
+    "Covariances are the inverse of ((1, 0.99), (0.99, 1)): what is its largest eigenvalue?",
+    10.0,
+    (100.0, "That is the variance; noise is its square root."),
+    (0.1, "Turn it round: nearly equal equations say little that is new."),
+    (1 / 0.99, "Look at the eigenvalues of ((1, 0.99), (0.99, 1))."),
+    (1.0, "Nearly equal equations leave one direction nearly unseen."),
+    tolerance=1e-3,
+)
+_ask(
+    "4.4",
+    "Alignment hides the covariance. Name the classifier that still names most people.",
+    "Its name stands in identity_classifiers, and in the figure of re-identification.",
+    "log-spectrum",
+    ("log-covariance", "Alignment removes exactly what this one looks at."),
+    ("none", "A classifier that fails may be blind. Look at the others in the table."),
+    ("EEGNet", "Look at the table: one needs no network, and does better."),
+)

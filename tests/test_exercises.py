@@ -76,7 +76,7 @@ def test_nonsense_is_answered_in_one_sentence(name, nonsense):
 @pytest.mark.parametrize("name", EXERCISES)
 def test_dots_ask_for_an_answer(name):
     assert repr(check(name, ...)) == f"{name}: put your answer in place of the dots."
-    assert exercises.question(name).endswith((".", "?"))
+    assert EXERCISES[name].question.endswith((".", "?"))
 
 
 def test_an_exercise_that_is_not_there_is_refused():
