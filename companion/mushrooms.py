@@ -16,9 +16,10 @@ from companion.params import (
     AgentParams,
     Count,
     Normalise,
-    ParameterError,
     history_bytes,
     public_seed,
+    require_at_most,
+    require_some_left,
 )
 from companion.problems import logistic
 from companion.problems.onehot import OneHot
@@ -49,12 +50,8 @@ class Params(AgentParams):
     def check(self, rows: int = mushrooms.ROWS) -> None:
         """Raise when the parameters contradict each other or the data."""
         self.algorithm()
-        if self.test >= rows:
-            rule = f"must be below {rows}, the number of mushrooms"
-            raise ParameterError(f"test = {self.test} {rule}, so that some are left to learn from")
-        if self.evaluate_every > self.iterations:
-            rule = f"must not exceed iterations = {self.iterations}"
-            raise ParameterError(f"evaluate_every = {self.evaluate_every} {rule}")
+        require_some_left(self.test, rows)
+        require_at_most(self, "evaluate_every", "iterations")
 
 
 def shards(params: Params, data: mushrooms.Mushrooms, variants: Sequence[Variant] = PAPER) -> list:

@@ -31,6 +31,8 @@ Repeats = Annotated[int, AfterValidator(_none_or_two)]  # runs of a part that ca
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Horizon = Annotated[int, Field(ge=1000, le=10_000_000)]  # messages that a bound follows one by one
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+NotNegativeCount = Annotated[int, Field(ge=0)]
+Share = Annotated[float, Field(gt=0, lt=1)]
 Rate = Annotated[float, Field(gt=0, le=5000, allow_inf_nan=False)]  # samples a second of an EEG
 Normalise = Literal["none", "l1", "l2"]
 Topology = Literal["paper", "ring", "exponential", "random"]
@@ -239,9 +241,30 @@ class AgentParams(Params):
             raise ParameterError(str(error).partition("; explore=True")[0]) from None
 
 
-def history_bytes(runs: int, points: int, samples: int, bytes_each: int = ROW_BYTES) -> int:
+class NetworkParams(AgentParams):
+    """The same where networks are trained (sections 4.2 and 4.3 of the paper)."""
+
+    nu: float = 0.61
+    varsigma: float = 0.5
+
+
+def require_at_most(params: Params, name: str, other: str) -> None:
+    """Refuse a parameter that exceeds another one."""
+    value, limit = getattr(params, name), getattr(params, other)
+    if value > limit:
+        raise ParameterError(f"{name} = {value} must not exceed {other} = {limit}")
+
+
+def require_some_left(test: int, rows: int) -> None:
+    """Refuse a test set that leaves no mushroom to learn from."""
+    if test >= rows:
+        rule = f"must be below {rows}, the number of mushrooms, so that some are left to learn from"
+        raise ParameterError(f"test = {test} {rule}")
+
+
+def history_bytes(runs: int, points: int, samples: int) -> int:
     """Return the least memory of the row numbers of five agents: data points of so many samples."""
-    return AGENTS * runs * points * samples * bytes_each
+    return AGENTS * runs * points * samples * ROW_BYTES
 
 
 def public_seed(seed: int) -> int:

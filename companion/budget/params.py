@@ -17,6 +17,7 @@ from companion.params import (
     ParameterError,
     Positive,
     history_bytes,
+    require_some_left,
 )
 from ldp_core import audit
 
@@ -43,9 +44,7 @@ class Setting(AgentParams):
     def check(self, rows: int) -> None:
         """Raise when the parameters contradict each other or the data."""
         self.algorithm()
-        if self.test >= rows:
-            rule = f"must be below {rows}, the number of mushrooms"
-            raise ParameterError(f"test = {self.test} {rule}, so that some are left to learn from")
+        require_some_left(self.test, rows)
 
 
 class Params(Setting):
@@ -116,12 +115,10 @@ class Params(Setting):
         for name in ("arrivals", "worst_arrivals"):
             for k in getattr(self, name):
                 if k >= self.iterations - 1:
-                    raise ParameterError(
-                        f"{name} holds {k}, which must be below {self.iterations - 1}: a data "
-                        "point "
-                        f"that arrives at k first moves the message of k + 1, and the last message "
-                        f"is that of iterations - 1"
-                    )
+                    rule = f"which must be below {self.iterations - 1}"
+                    first = "a data point that arrives at k first moves the message of k + 1"
+                    last = "the last message is that of iterations - 1"
+                    raise ParameterError(f"{name} holds {k}, {rule}: {first}, and {last}")
         steps = [self.at(d_0=d_0) for d_0 in {*self.budget_d_0, *self.case_d_0}]
         for setting in [self.at(), *steps, *self.frontier_points()]:
             setting.check(rows)

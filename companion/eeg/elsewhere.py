@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -62,11 +64,9 @@ def named(many: Crowd | None, profile: str, output: str) -> Figure | None:
     """Return who of many people is named straight from gradients, saved as fig7_crowd."""
     if many is None:
         return None
-    source = figures.source_of(profile, many.recordings)
-    figure = attack_figures.straight(many.straight, many.params.chance, source)
+    draw = partial(attack_figures.straight, many.straight, many.params.chance)
     numbers = tables.numbers(rates=many.rates, direct=many.straight)
-    _save(figure, "fig7_crowd", many, profile, output, numbers)
-    return figure
+    return _saved(draw, "fig7_crowd", many, profile, output, numbers)
 
 
 def show(params: Params, data: Recordings, rows: list[Claim], other, many, output: str) -> HTML:
@@ -86,28 +86,32 @@ def fig6(other: Study | None, profile: str, output: str) -> Figure | None:
     """Return Fig. 6 of other people, saved as fig6_second; None where there is no study."""
     if other is None:
         return None
-    source = figures.source_of(profile, other.recordings)
-    figure = figures.fig6(other.learnt, source, other.params.weight)
-    _save(figure, "fig6_second", other, profile, output, other.learnt.numbers())
-    return figure
+    draw = partial(figures.fig6, other.learnt, weight=other.params.weight)
+    return _saved(draw, "fig6_second", other, profile, output, other.learnt.numbers())
 
 
 def reidentified(other: Study | None, profile: str, output: str) -> Figure | None:
     """Return who of other people is named, saved as fig7_identity_second."""
     if other is None:
         return None
-    source = figures.source_of(profile, other.recordings)
-    figure = attack_figures.reidentified(other.rates, other.params.chance, source)
+    draw = partial(attack_figures.reidentified, other.rates, other.params.chance)
     numbers = tables.numbers(rates=other.rates, attacks=other.results)
-    _save(figure, "fig7_identity_second", other, profile, output, numbers)
-    return figure
+    return _saved(draw, "fig7_identity_second", other, profile, output, numbers)
 
 
-def _save(
-    figure: Figure, name: str, other: Study | Crowd, profile: str, output: str, numbers
-) -> None:
+def _saved(
+    draw: Callable[[str], Figure],
+    name: str,
+    other: Study | Crowd,
+    profile: str,
+    output: str,
+    numbers,
+) -> Figure:
+    """Return a figure, drawn with what its caption begins with, after saving it."""
+    figure = draw(figures.source_of(profile, other.recordings))
     record = other.params.record("04_eeg_reidentification", profile, other.recordings)
     figures.save(figure, name, output, **record, numbers=numbers)
+    return figure
 
 
 def verdicts(other: Study | None) -> list[Claim]:

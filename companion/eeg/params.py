@@ -10,32 +10,31 @@ from companion.data import streams
 from companion.data.eeg import NINE
 from companion.params import (
     AGENTS,
-    AgentParams,
     Count,
+    NetworkParams,
     NotNegative,
+    NotNegativeCount,
     ParameterError,
     Positive,
     Rate,
+    Share,
+    require_at_most,
 )
 
 CLASSIFIERS = ("log-covariance", "log-spectrum", "EEGNet")
 DEFENCES = ("D-PSGD", "unquantised", "quantised", "random start", "dithered")
 Band = Annotated[tuple[Positive, ...], Field(min_length=2, max_length=2)]
 Window = tuple[NotNegative, ...]  # seconds after the cue; empty: all of each trial
-Share = Annotated[float, Field(gt=0, lt=1)]
-NotNegativeCount = Annotated[int, Field(ge=0)]
 States = Annotated[int, Field(ge=1, le=200)]
 
 
-class Recorded(AgentParams):
+class Recorded(NetworkParams):
     """Whose trials they are, the network that learns them, and the paper's schedules."""
 
     weight: Positive = 0.05
     lam_0: Positive = 0.2
-    nu: float = 0.61
     d_0: Positive = 0.5
     d_0_slope: NotNegative = 0.02
-    varsigma: float = 0.5
     data: str = "bnci2014_001"
     subjects: Annotated[tuple[Count, ...], Field(min_length=AGENTS)] = NINE
     band: Band = (8.0, 30.0)
@@ -62,9 +61,7 @@ class Training(Recorded):
         """Raise when the parameters contradict each other, before anything is computed."""
         super().check()
         self.deal(0)
-        if self.evaluate_every > self.iterations:
-            found = f"evaluate_every = {self.evaluate_every}"
-            raise ParameterError(f"{found} must not exceed iterations = {self.iterations}")
+        require_at_most(self, "evaluate_every", "iterations")
 
     def deal(self, run: int) -> dict[int, streams.Fold]:
         """Return, for every left-out subject, whose trials each agent holds in this run."""

@@ -9,16 +9,17 @@ from pydantic import Field
 from companion.data import mnist
 from companion.params import (
     AGENTS,
-    AgentParams,
     Count,
+    NetworkParams,
     NotNegative,
+    NotNegativeCount,
     ParameterError,
     Positive,
+    Share,
     history_bytes,
+    require_at_most,
 )
 
-NotNegativeCount = Annotated[int, Field(ge=0)]
-Share = Annotated[float, Field(gt=0, lt=1)]
 Images = Annotated[int, Field(ge=5, multiple_of=5)]  # five agents hold five
 Grid = Annotated[tuple[Positive, ...], Field(min_length=1)]
 Exponents = Annotated[tuple[NotNegative, ...], Field(min_length=1)]
@@ -36,15 +37,13 @@ def learnt_from(images: int) -> int:
     return (images - images // HELD) // part * part
 
 
-class Training(AgentParams):
+class Training(NetworkParams):
     """Everything that one training depends on; the paper's numbers where it prints them."""
 
     weight: Positive = 0.02
     lam_0: Positive = 0.1
-    nu: float = 0.61
     d_0: Positive = 1.0
     d_0_slope: NotNegative = 0.1
-    varsigma: float = 0.5
     activation: Literal["relu", "sigmoid", "tanh", "elu"] = "relu"
     initialisation: Literal["he", "pytorch", "uniform"] = "he"
     same_start: bool = True
@@ -64,9 +63,7 @@ class Training(AgentParams):
             if (value := getattr(self, name)) > limit:
                 rule = f"must not exceed {limit}: there are no more test images"
                 raise ParameterError(f"{name} = {value} {rule}")
-        if self.evaluate_every > self.iterations:
-            found = f"evaluate_every = {self.evaluate_every}"
-            raise ParameterError(f"{found} must not exceed iterations = {self.iterations}")
+        require_at_most(self, "evaluate_every", "iterations")
 
     def at(self, **changes) -> Training:
         """Return the setting of one training with other values, checked like new ones."""
@@ -136,9 +133,7 @@ class Params(Training):
     def check(self, data: mnist.MNIST) -> None:
         """Raise when the parameters contradict each other or the data, before any work."""
         super().check(data)
-        if self.full_repeats > self.repeats:
-            found = f"full_repeats = {self.full_repeats}"
-            raise ParameterError(f"{found} must not exceed repeats = {self.repeats}")
+        require_at_most(self, "full_repeats", "repeats")
         for setting in [*(choice.setting for choice in self.choices()), *self.budgets()]:
             setting.check(data)
         self._check_attacks(len(data.train_labels))
