@@ -62,7 +62,7 @@ class Schedules:
                 yield f"agent {i}: varsigma = {varsigma} {inside}", first
         if not max(self.varsigma) < self.nu:
             rule = f"must be below nu = {self.nu} (Algorithm 1)"
-            yield f"max varsigma = {max(self.varsigma)} {rule}", second
+            yield f"max varsigma = {max(self.varsigma):.6g} {rule}", second
 
     @property
     def agents(self) -> int:

@@ -79,6 +79,10 @@ def test_dots_ask_for_an_answer(name):
     assert EXERCISES[name].question.endswith((".", "?"))
 
 
+def test_a_function_of_dots_asks_for_an_answer():
+    assert repr(check("1.4", lambda y, d: ...)).endswith("Put your answer in place of the dots.")
+
+
 def test_an_exercise_that_is_not_there_is_refused():
     with pytest.raises(ValueError, match=r"exercise '9\.9' must be one of 1\.1, 1\.2"):
         check("9.9", 1)

@@ -39,9 +39,10 @@ def answer(name: str, settings: dict[str, Any]) -> dict[str, Any]:
 def run(name: str, settings: dict[str, Any], lines: str) -> dict[str, Any]:
     """Return the same when the lines of `answer` are those that a reader has written.
 
-    They know numpy as np, and may also be an exercise: `return check("1.4", lambda y, d: ...)`.
+    They know math and numpy (as np), and may also be an exercise:
+    `return check("1.4", lambda y, d: ...)`.
     """
-    known = vars(PAGES[name]) | {"check": exercises.check, "np": np}
+    known = vars(PAGES[name]) | {"check": exercises.check, "math": math, "np": np}
     try:
         exec(f"{header(name)}\n{textwrap.indent(textwrap.dedent(lines), '    ')}", known)
     except SyntaxError as error:
@@ -78,5 +79,5 @@ def _told(function, settings: dict[str, Any]) -> dict[str, Any]:
     except Exception as error:  # the reader's own lines may raise anything
         expected = isinstance(error, ValueError | ArithmeticError)
         return {"sentence": str(error) if expected else f"{type(error).__name__}: {error}"}
-    rule = "the lines must return what the picture shows: a dictionary"
+    rule = "the lines must return what the picture shows, or an exercise: return check(...)"
     return found if isinstance(found, dict) else {"sentence": rule}
