@@ -78,6 +78,33 @@ def test_who_counts_most_is_who_the_plan_says():
     assert net.u.argmax() == 0 and set(net.v.argsort()[-2:]) == {1, 2}
 
 
+def test_what_the_plan_says_of_the_game():
+    """The best attacker wins 9 of 10 about every other time, and hears most from the tracker."""
+    limit = found("The game", "d₀ = 2.0")["limit"]
+    nine = math.comb(10, 9) * limit**9 * (1 - limit) + limit**10
+    assert 0.4 < nine < 0.6
+    blue, orange, step = pages.game.worlds(2.0, 1.0, 6)
+    model, tracker = (
+        pages.game.exact.delta(pages.game.exact.pair(blue[:, [k]], orange[:, [k]], step))[0]
+        for k in (0, 1)
+    )
+    assert tracker > 0.95 * (2 * limit - 1) and model < 0.2
+
+
+def test_the_question_of_the_plan_is_not_answered_before_it_is_asked():
+    """Slide 1 does not say how often 0.3 is sent as 1, and the handout not what 1.4 asks for."""
+    assert "probability" not in slides(ROOT)[0].text
+    printed = handout.html(ROOT, dict.fromkeys(pages.PAGES, ""))
+    assert "variance" not in printed.partition("<table>")[2].partition("</table>")[0]
+
+
+def test_a_weight_too_small_keeps_the_agents_apart_without_rounding():
+    """Orange ends where it did, and blue as far away: what the plan answers to 'no difference!'"""
+    usual, small = (found("Learning", f"weight = {weight}") for weight in (0.2, 0.05))
+    ends = [run[kind]["error"][-1] for run in (usual, small) for kind in ("rounded", "twin")]
+    assert abs(ends[2] / ends[0] - 1) < 0.2 and abs(ends[3] / ends[2] - 1) < 0.1
+
+
 def test_every_button_and_row_that_the_plan_names_is_there():
     made = [*(build.HERE / "static").glob("*.js"), *(build.HERE / "templates").glob("*.html")]
     pages_text = " ".join(path.read_text(encoding="utf-8") for path in made)
@@ -122,7 +149,7 @@ def test_slides_ask_the_questions_of_the_pages_and_have_notes():
     assert [slide.page for slide in deck if slide.page] == list(pages.PAGES)
     for slide in deck:
         assert slide.notes and (not slide.page or slide.title == pages.PAGES[slide.page].QUESTION)
-    assert f"| slide {len(deck)} |" in PLAN and "| slides 1–2 |" in PLAN
+    assert f"| slide {len(deck)} |" in PLAN and "| slide 2, page *The quantizer* |" in PLAN
 
 
 def test_the_handout_is_up_to_date_and_has_two_pages():
