@@ -28,8 +28,8 @@ def compared(params: Params, data: MNIST) -> Compared | None:
     last = run(params, best, images, x, y)
     names = ("certified", "for_ever", "one_iteration", "pure", "attained")
     found = tables.frontier(best, last, lambda one: {name: getattr(one, name) for name in names})
-    effort = f"{images} training images, {params.neighbour_seeds} seeds, {T} iterations; "
-    effort += f"{len(searched(params, 'spline'))} candidates each, tuned on a split of the training"
+    effort = f"{images} training images, {T} iterations; seeds: {params.neighbour_seeds}"
+    effort += f"; candidates of each: {len(searched(params, 'spline'))}, judged on a split of these"
     return Compared(f"{effort} images", tried, found, tables.references(last))
 
 

@@ -41,6 +41,7 @@ def frontier(compared: Compared, delta: str, what: str) -> Figure:
         axes.minorticks_off()
     panels[0].set(ylabel=f"error on {what}", yscale="log", yticks=TICKS)
     panels[0].yaxis.set_major_formatter(mpl.ticker.PercentFormatter(1.0, decimals=0))
+    panels[0].yaxis.set_minor_formatter(mpl.ticker.NullFormatter())
     handles = panels[0].get_legend_handles_labels()
     panels[1].legend(*handles, fontsize="x-small", loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return figure
