@@ -93,19 +93,3 @@ def frontier(found: Compared | None, record: dict, output: str):
     figure = figures.frontier(found, "for_ever", "test images")
     caption = f"{found.effort}.\nδ: for one image of one agent. Bars: 95 % of the mean."
     return kept(figure, "fig5_neighbours", caption, record, output, **found.numbers())
-
-
-def shown(found: Compared | None) -> pd.DataFrame:
-    """Return the agents' own models in a table: accuracy, deltas, bits."""
-    if found is None:
-        return pd.DataFrame()
-    by = found.found.set_index(tables.KEYS[1:])
-    own, heard = (by[by["measure"] == measure] for measure in MEASURES)
-    return pd.DataFrame({
-        "mechanism": own["name"],
-        "δ for all time": own["for_ever"].round(3),
-        "δ of one pair, exactly": own["attained"].round(3),
-        "own models": own["accuracy"].map("{:.1%}".format),
-        "a listener's": heard["accuracy"].map("{:.1%}".format),
-        "bits a coordinate": own["bits"].round(1),
-    }).reset_index(drop=True)  # fmt: skip

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from companion.intervals import ends
-from companion.neighbours.bench import MECHANISMS, REFERENCES
+from companion.neighbours.bench import MEASURES, MECHANISMS, REFERENCES
 
 KEYS = ["measure", "mechanism", "target"]
 
@@ -54,3 +54,20 @@ def references(last: pd.DataFrame) -> pd.DataFrame:
     rows = [{"measure": m, "mechanism": k, **ends("accuracy", own)} for (m, k), own in parts]
     found = pd.DataFrame(rows).assign(name=lambda part: part["mechanism"].map(REFERENCES))
     return found[(found["mechanism"] != "alone") | (found["measure"] == "own")]
+
+
+def shown(compared: Compared | None) -> pd.DataFrame:
+    """Return a table for readers: the setting of agents' own models, and a listener's accuracy."""
+    if compared is None:
+        return pd.DataFrame()
+    by = compared.found.set_index(KEYS[1:])
+    own, heard = (by[by["measure"] == measure] for measure in MEASURES)
+    return pd.DataFrame({
+        "mechanism": own["name"],
+        "δ certified, iterations run": own["certified"].round(3),
+        "δ certified, all time": own["for_ever"].round(3),
+        "δ of one pair, exactly": own["attained"].round(3),
+        "own models": own["accuracy"].map("{:.1%}".format),
+        "a listener's": heard["accuracy"].map("{:.1%}".format),
+        "bits a coordinate": own["bits"].round(1),
+    }).reset_index(drop=True)  # fmt: skip

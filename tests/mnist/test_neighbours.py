@@ -8,7 +8,7 @@ import pytest
 from companion.data import mnist as images
 from companion.mnist import neighbour_tables, neighbours
 from companion.mnist.params import Params, learnt_from
-from companion.neighbours import bench
+from companion.neighbours import bench, tables
 from companion.neighbours.bench import MEASURES, MECHANISMS, REFERENCES, Choice
 from companion.params import ParameterError
 from companion.problems import scattering
@@ -126,7 +126,7 @@ def test_the_frontier_has_every_mechanism_and_measure(small, monkeypatch, tmp_pa
     labels = figure.axes[0].get_legend_handles_labels()[1]
     assert len(labels) == len(MECHANISMS) + len(REFERENCES)
     assert (tmp_path / "fig5_neighbours.json").exists()
-    table = neighbour_tables.shown(found)
+    table = tables.shown(found)
     assert len(table) == 2 * len(MECHANISMS) and table["bits a coordinate"].gt(0).all()
 
 
@@ -134,4 +134,4 @@ def test_without_seeds_there_is_no_bench():
     params = SMALL.model_copy(update={"neighbour_seeds": 0})
     assert neighbour_tables.compared(params, images.embedded()) is None
     assert "neighbour_seeds" in neighbour_tables.frontier(None, {}, "").data
-    assert neighbour_tables.shown(None).empty
+    assert tables.shown(None).empty
