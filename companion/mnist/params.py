@@ -109,8 +109,8 @@ class Params(Training):
     promise_iterations: Count = 60
     promise_attacked: Count = 20
     neighbour_targets: tuple[Share, ...] = (0.25,)
-    neighbour_seeds: NotNegativeCount = 1
-    neighbour_iterations: Count = 20
+    neighbour_seeds: NotNegativeCount = 3
+    neighbour_iterations: Count = 40
     neighbour_pushes: Grid = (30.0, 100.0)
     neighbour_nu: Grid = (0.9,)
     neighbour_varsigma: Grid = (0.51,)
