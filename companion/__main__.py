@@ -69,6 +69,9 @@ def _parser() -> argparse.ArgumentParser:
     report.add_argument(
         "--output", type=Path, default=ROOT / "figures", help="the folder of the figures"
     )
+    report.add_argument(
+        "--measured", type=Path, default=None, help="a folder whose run says what it cost"
+    )
     report.set_defaults(command=_report)
     site = commands.add_parser(
         "site", help="build site/: report, notebooks, documents and API as one static folder"
@@ -139,12 +142,14 @@ def _compare(output: Path) -> int:
 
 
 def _report(options: argparse.Namespace) -> int:
-    from companion.publish import report
+    from companion.publish import costs, report
 
     if not any(options.output.glob("*.json")):
         print(f"report: {options.output} holds no results", file=sys.stderr)
         return 1
     try:
+        if getattr(options, "measured", None):
+            costs.record(options.measured, options.output)
         written = report.build(options.output.resolve(), ROOT)
     except (OSError, ValueError, KeyError, TypeError) as error:
         print(

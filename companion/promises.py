@@ -32,7 +32,8 @@ class Promise:
     the total variation up to the `horizon`, an iteration or FOR_EVER. `accuracy` is (mean, low,
     high) after `T` iterations over `runs` runs; `twin` is that of the same learner without
     quantisation, and `best_unprotected` that of the best learner we know at the same T, protected
-    by nothing. `certified_by` names the function whose number delta is.
+    by nothing. `certified_by` names the function whose number delta is; `guessing` is the accuracy
+    of somebody who has learnt nothing.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Promise:
     twin: float
     best_unprotected: float
     certified_by: str
+    guessing: float = 0.0
 
     def __post_init__(self) -> None:
         for rule, name in self._broken_rules():
@@ -56,7 +58,7 @@ class Promise:
 
     def _broken_rules(self) -> list[tuple[str, str]]:
         texts = ("name", "data", "model", "unit", "certified_by")
-        shares = ("delta", "twin", "best_unprotected")
+        shares = ("delta", "twin", "best_unprotected", "guessing")
         mean, low, high = self.accuracy
         rules = [(bool(getattr(self, name)), "said in words", name) for name in texts]
         rules += [(0 <= getattr(self, name) <= 1, "in [0, 1]", name) for name in shares]
@@ -71,6 +73,11 @@ class Promise:
     def at_most(self) -> str:
         """Return delta in four decimals, never smaller than it is."""
         return f"{math.ceil(1e4 * self.delta - 1e-9) / 1e4:g}"
+
+    @property
+    def lost(self) -> bool:
+        """Return whether the accuracy cannot be told from guessing."""
+        return self.accuracy[1] <= self.guessing
 
     @property
     def sentence(self) -> str:

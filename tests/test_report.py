@@ -3,6 +3,7 @@
 import argparse
 import base64
 import io
+import itertools
 import json
 import re
 from dataclasses import replace
@@ -10,8 +11,10 @@ from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
 
+import matplotlib as mpl
 import nbformat
 import pytest
+from matplotlib.transforms import Bbox
 from PIL import Image
 
 from companion import __main__, claims, promises
@@ -499,14 +502,26 @@ def test_the_promise_of_a_sentence_is_the_nearest_to_a_tenth_or_the_strictest():
     assert answer.promised([replace(MADE, horizon=300)]) == []
 
 
-def test_the_cost_of_the_results_is_said_where_it_is_known(house):
-    found = gather.gather(house / "figures", house)
-    known = {"cold": 3600.0, "memory": 1.5, "cores": 2, "profile": "paper"}
-    notebooks = [replace(notebook, run=known) for notebook in found.notebooks]
-    said = markdown.cost(replace(found, notebooks=notebooks))
-    hours = page.duration(3600.0 * len(notebooks))
-    assert said == f"The committed results (`paper`) took {hours} on 2 cores, 1.5 GB."
-    assert markdown.cost(replace(found, notebooks=[replace(notebooks[0], run={})])) == ""
+def test_a_promise_that_is_no_better_than_guessing_says_so(house):
+    folder = house / "figures"
+    promises.record(folder, replace(MADE, guessing=0.1))
+    promises.record(folder, replace(MADE, name="waves, 0.1", data="EEG", guessing=0.958))
+    found = gather.gather(folder, house)
+    assert "95.9% on digits (98.1% without" in answer.added(found)[1]
+    assert "95.9% on waves, no better than guessing (98.1% without" in answer.added(found)[1]
+    assert " ".join(markdown.promises(found).split()).count("(no better than guessing)") == 1
+
+
+def test_words_in_the_headline_lie_on_nothing():
+    """Neither on each other nor on a bar: numbers, and below them whose they are."""
+    with mpl.rc_context(headline.STYLE):
+        figure = headline.picture(gather.gather(FIGURES, ROOT))
+        figure.canvas.draw()
+    texts = [text for axes in figure.axes for text in axes.texts]
+    bars = [bar for bar in figure.axes[1].patches if bar.get_width()]
+    boxes = [one.get_window_extent() for one in [*texts, *bars]]
+    pairs = itertools.combinations(boxes, 2)
+    assert not [pair for pair in pairs if Bbox.intersection(*pair) is not None]
 
 
 def test_a_figure_has_the_heading_of_the_cell_that_saves_it_or_calls_who_does(tmp_path):

@@ -140,4 +140,5 @@ def _entry(row: dict, params: Params, data: Mushrooms) -> Promise:
         twin=row["accuracy_unquantised"],
         best_unprotected=max(row["figure_2"], row["tuned"]),
         certified_by="ldp_core.accountant.promise.certify",
+        guessing=0.5,
     )

@@ -70,6 +70,7 @@ def entry(params: Params, data: Recordings, row: pd.Series) -> promises.Promise:
         twin=float(row["twin"]),
         best_unprotected=float(row["unprotected"]),
         certified_by="ldp_core.accountant.promise",
+        guessing=1 / len(data.classes),
     )
 
 

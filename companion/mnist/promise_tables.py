@@ -221,4 +221,5 @@ def record(found: Kept, params: Params, data: MNIST, output: str) -> None:
             twin=row.twin,
             best_unprotected=best,
             certified_by="ldp_core.accountant.promise",
+            guessing=0.1,
         ))  # fmt: skip

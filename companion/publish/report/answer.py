@@ -127,10 +127,10 @@ def added(found: Found) -> tuple[str, str]:
 
 
 def _with_promise(one: Promise) -> str:
-    """Return the accuracy under a promise, whose secret is meant, and what is possible without."""
-    without = _percent(one.best_unprotected)
-    name = one.name.partition(",")[0]
-    return f"{_percent(one.accuracy[0])} on {name} ({one.unit}; without a promise {without})"
+    """Return the accuracy under a promise, what is possible without, and what is hidden."""
+    name, reached = one.name.partition(",")[0], _percent(one.accuracy[0])
+    lost = ", no better than guessing" * one.lost
+    return f"{reached} on {name}{lost} ({_percent(one.best_unprotected)} without; hides {one.unit})"
 
 
 def promised(promises: Sequence[Promise]) -> list[Promise]:

@@ -31,17 +31,22 @@ STYLE: Any = {
 def draw(found: Found) -> bytes:
     """Return the picture as a PNG of deterministic bytes; KeyError when a result is not here."""
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(11, 3.6), layout="constrained")
-        learning, attacks, privacy = figure.subplots(1, 3, width_ratios=(1, 1.1, 1))
-        _learning(learning, found)
-        _attacks(attacks, found)
-        _privacy(privacy, found)
-        figure.supxlabel(_caption(found), fontsize=8, color=SOFT)
-        return _png(figure)
+        return _png(picture(found))
+
+
+def picture(found: Found) -> Figure:
+    """Return the three panels."""
+    figure = Figure(figsize=(11, 3.6), layout="constrained")
+    FigureCanvasAgg(figure)
+    learning, attacks, privacy = figure.subplots(1, 3, width_ratios=(1, 1.1, 1))
+    _learning(learning, found)
+    _attacks(attacks, found)
+    _privacy(privacy, found)
+    figure.supxlabel(_caption(found), fontsize=8, color=SOFT)
+    return figure
 
 
 def _png(figure: Figure) -> bytes:
-    FigureCanvasAgg(figure)
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=120, metadata={"Software": None})
     return buffer.getvalue()
@@ -92,8 +97,8 @@ def _attacks(axes: Axes, found: Found) -> None:
     axes.set(title="What do attackers get?", xlim=(0, 1.15), yticks=range(len(rates)))
     axes.set_yticklabels(rates)
     axes.invert_yaxis()
-    for high, word, colour in ((0.53, "unrounded", PLAIN), (0.46, "rounded", ROUNDED)):
-        axes.text(1.0, high, word, color=colour, transform=axes.transAxes, ha="right")
+    for place, word, colour in ((0.0, "unrounded", PLAIN), (0.4, "rounded messages", ROUNDED)):
+        axes.text(place, -0.1, word, color=colour, transform=axes.transAxes)
     axes.xaxis.set_visible(False)
     axes.spines["bottom"].set_visible(False)
 
@@ -106,7 +111,7 @@ def _privacy(axes: Axes, found: Found) -> None:
     _dots(axes, texts, [10**power, certified], [ROUNDED, OURS])
     axes.axvspan(1, 10 ** (power + 1), color=SOFT, alpha=0.12, linewidth=0)
     axes.text(1.5, 1.45, "promises nothing", color=SOFT, fontsize=9)
-    axes.set(title="What is promised?", xlabel=r"bound of $\delta$", xlim=(0.01, 10 ** (power + 1)))
+    axes.set(title="What is promised?", xlabel=r"bound on $\delta$", xlim=(0.01, 10 ** (power + 1)))
 
 
 def _dots(

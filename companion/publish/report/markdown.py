@@ -7,6 +7,7 @@ import textwrap
 
 from companion.claims import Claim
 from companion.promises import FOR_EVER, Promise
+from companion.publish import costs, environment
 from companion.publish.report import markup, page
 from companion.publish.report.answer import answer, promised
 from companion.publish.report.gather import Found
@@ -57,8 +58,8 @@ def answers(found: Found) -> str:
 
 
 def _filled(text: str, indent: str = "") -> str:
-    """Return text in lines of 100 letters that break in no formula."""
-    whole = re.sub(r"\$[^$]+\$", lambda found: found[0].replace(" ", "\0"), text)
+    """Return text in lines of 100 letters that break in no formula and in no command."""
+    whole = re.sub(r"\$[^$]+\$|`[^`]+`", lambda found: found[0].replace(" ", "\0"), text)
     return textwrap.fill(whole, 100, subsequent_indent=indent).replace("\0", " ")
 
 
@@ -69,14 +70,9 @@ def count(found: Found) -> str:
 
 
 def cost(found: Found) -> str:
-    """Return what the results here took from nothing; nothing where a record does not know."""
-    records = [notebook.run for notebook in found.notebooks]
-    if not all({"cold", "memory"} <= record.keys() for record in records):
-        return ""
-    time = page.duration(sum(record["cold"] for record in records))
-    cores, memory = (max(record[name] for record in records) for name in ("cores", "memory"))
-    profiles = " and ".join(sorted({f"`{record['profile']}`" for record in records}))
-    return _filled(f"The committed results ({profiles}) took {time} on {cores} cores, {memory} GB.")
+    """Return what setting up and each command cost, as they were measured."""
+    first = f"The first call of either installs the packages into `.venv` ({environment.COST})."
+    return _filled(f"{first} {costs.sentence(found.folder)}".strip())
 
 
 def headlines(found: Found) -> str:
@@ -108,7 +104,8 @@ def _promise(one: Promise) -> str:
     accuracy, best = (f"{100 * share:.1f}%" for share in (one.accuracy[0], one.best_unprotected))
     until = one.horizon if one.horizon == FOR_EVER else f"until round {one.horizon}"
     promise = f"- **{cell(one.name.partition(',')[0])}, $\\delta \\le {one.at_most}$ {until}**, "
-    return f"{promise}{cell(one.unit)}: accuracy {accuracy}, the best unprotected learner {best}."
+    reached = f"{accuracy}{' (no better than guessing)' * one.lost}"
+    return f"{promise}{cell(one.unit)}: accuracy {reached}, the best unprotected learner {best}."
 
 
 def quoted(claim: Claim) -> str:

@@ -1,0 +1,78 @@
+"""What the commands cost, in figures/costs.json: measured from nothing, and read by the README.
+
+    >>> said("make figures", {"seconds": 1200.0, "memory": 3.21, "cores": 2})
+    '`make figures` takes 20 minutes on 2 cores, with 3.2 GB of memory'
+
+`python -m companion report --measured figures/default` takes in what a run wrote of itself, or what
+pytest did (`make test` writes no such file: `python -m companion test -n 2 --junitxml tests.xml`).
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+from companion import files
+from companion.runs.execute import cores
+
+NAME, RUNS = "costs.json", "runs.json"
+SHOWN = ("make figures", "make figures PROFILE=smoke", "make figures PROFILE=paper", "make test")
+
+
+def measured(place: Path) -> dict[str, dict]:
+    """Return what a command cost, from the folder it wrote or from a file of pytest's."""
+    return _tested(place) if place.suffix == ".xml" else _run(place)
+
+
+def _tested(file: Path) -> dict[str, dict]:
+    suite = ElementTree.parse(file).getroot().find("testsuite")
+    seconds = float(suite.attrib["time"]) if suite is not None else 0.0
+    return {"make test": {"seconds": seconds, "cores": cores()}}
+
+
+def _run(folder: Path) -> dict[str, dict]:
+    """Return what the run that wrote a folder cost; ValueError if it cannot say."""
+    runs = list(json.loads((folder / RUNS).read_text(encoding="utf-8")).values())
+    known = all({"cold", "memory"} <= run.keys() for run in runs)
+    profiles, commits = ({run[name] for run in runs} for name in ("profile", "commit"))
+    if not known or len(profiles) > 1 or len(commits) > 1:
+        raise ValueError(f"{folder / RUNS} must hold cold runs of one profile and one commit")
+    (profile,), (commit,) = profiles, commits
+    command = "make figures" + (f" PROFILE={profile}" if profile != "default" else "")
+    most = {name: max(run[name] for run in runs) for name in ("memory", "cores")}
+    seconds = round(sum(run["cold"] for run in runs), 1)
+    return {command: {"seconds": seconds, "commit": commit, **most}}
+
+
+def record(place: Path, figures: Path) -> None:
+    """Put what a command cost into costs.json in `figures`, in place of what it cost before."""
+    costs = load(figures) | measured(place)
+    text = json.dumps(costs, indent=1, sort_keys=True) + "\n"
+    files.write(figures / NAME, lambda file: file.write(text.encode()))
+
+
+def load(figures: Path) -> dict[str, dict]:
+    """Return the costs by command; none where there is no such file."""
+    path = figures / NAME
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+
+def sentence(figures: Path) -> str:
+    """Return what every command costs that was measured, in one sentence; nothing without any."""
+    costs = load(figures)
+    parts = [said(command, costs[command]) for command in SHOWN if command in costs]
+    return f"From nothing, {'; '.join(parts)}." if parts else ""
+
+
+def said(command: str, cost: dict) -> str:
+    """Return what one command costs."""
+    memory = f", with {cost['memory']:.1f} GB of memory" if "memory" in cost else ""
+    number = cost["cores"]
+    where = f"on {number} core{'s' * (number > 1)}{memory}"
+    return f"`{command}` takes {minutes(cost['seconds'])} minutes {where}"
+
+
+def minutes(seconds: float) -> int:
+    """Return whole minutes, at least one."""
+    return max(1, round(seconds / 60))

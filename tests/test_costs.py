@@ -1,0 +1,72 @@
+"""What the README says that setting up and the commands cost is what was measured."""
+
+import doctest
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from companion.publish import costs, environment
+from companion.publish.report import gather, markdown
+
+ROOT = Path(environment.ROOT)
+RUN = {"cold": 600.0, "memory": 1.5, "cores": 2, "profile": "smoke", "commit": "abc"}
+
+
+def write(folder, *runs):
+    """Put records of runs where a run of the notebooks puts them."""
+    folder.mkdir(exist_ok=True)
+    named = {f"0{number}": run for number, run in enumerate(runs)}
+    (folder / costs.RUNS).write_text(json.dumps(named))
+    return folder
+
+
+def test_the_first_lines_are_true():
+    assert doctest.testmod(costs).failed == 0
+
+
+def test_a_run_costs_the_sum_of_its_times_and_the_most_of_its_memory(tmp_path):
+    folder = write(tmp_path / "run", RUN, RUN | {"cold": 30.0, "memory": 0.4})
+    wanted = {"seconds": 630.0, "memory": 1.5, "cores": 2, "commit": "abc"}
+    assert costs.measured(folder) == {"make figures PROFILE=smoke": wanted}
+    costs.record(folder, tmp_path)
+    costs.record(write(folder, RUN | {"profile": "default"}), tmp_path)
+    assert costs.sentence(tmp_path) == (
+        "From nothing, `make figures` takes 10 minutes on 2 cores, with 1.5 GB of memory; "
+        "`make figures PROFILE=smoke` takes 10 minutes on 2 cores, with 1.5 GB of memory."
+    )
+
+
+def test_tests_cost_what_pytest_says(tmp_path):
+    file = tmp_path / "tests.xml"
+    file.write_text('<testsuites><testsuite name="pytest" time="61.5"/></testsuites>')
+    assert costs.measured(file)["make test"]["seconds"] == 61.5
+
+
+@pytest.mark.parametrize(
+    "other", [{"profile": "paper"}, {"commit": "def"}, {"cold": None}], ids=str
+)
+def test_a_run_that_cannot_say_is_refused(tmp_path, other):
+    run = {name: value for name, value in (RUN | other).items() if value is not None}
+    with pytest.raises(ValueError, match="must hold cold runs of one profile and one commit"):
+        costs.measured(write(tmp_path, RUN, run))
+
+
+def test_the_readme_says_the_costs_that_were_measured():
+    """Else: make report"""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert {"make figures", "make test"} <= costs.load(ROOT / "figures").keys()
+    assert markdown.cost(gather.gather(ROOT / "figures", ROOT)) in readme
+    typed = re.sub(r"(?s)<!-- (\w+): written.*?<!-- end of \1 -->", "", readme)
+    assert not re.findall(r"\d[\d.]* (?:GB|MB|minutes?|hours?)\b", typed)
+
+
+def test_setting_up_takes_the_disk_that_it_says():
+    torch = pytest.importorskip("torch")
+    folder = Path(sys.prefix)
+    if folder.name != ".venv" or sys.platform != "linux" or "+cpu" not in torch.__version__:
+        pytest.skip("the size that is said is that of .venv on Linux with torch's CPU build")
+    size = sum(path.lstat().st_size for path in folder.resolve().rglob("*"))
+    assert abs(size / 1e9 - float(re.match(r"([\d.]+) GB", environment.COST)[1])) < 0.3
