@@ -97,8 +97,8 @@ def _attacks(axes: Axes, found: Found) -> None:
     axes.set(title="What do attackers get?", xlim=(0, 1.15), yticks=range(len(rates)))
     axes.set_yticklabels(rates)
     axes.invert_yaxis()
-    for place, word, colour in ((0.0, "unrounded", PLAIN), (0.4, "rounded messages", ROUNDED)):
-        axes.text(place, -0.1, word, color=colour, transform=axes.transAxes)
+    for left, word, colour in ((0.0, "unrounded", PLAIN), (0.4, "rounded messages", ROUNDED)):
+        axes.text(left, -0.1, word, color=colour, transform=axes.transAxes)
     axes.xaxis.set_visible(False)
     axes.spines["bottom"].set_visible(False)
 
