@@ -1,5 +1,4 @@
-"""The attack that opens the paper's CNN: read a layer's input off its gradient, then invert the
-network below it.
+"""The attack that opens the paper's CNN: read a layer's input off its gradient, then invert it.
 
 Max pooling makes gradient matching discontinuous (another pixel wins, another gradient), and direct
 matching fails. But the last convolution has an output of 3 x 3 positions, of which pooling keeps
@@ -33,21 +32,14 @@ from companion.attacks.inversion import SHAPE, Inversion, best, signed_adam, sta
 from companion.problems.cnn import ACTIVATIONS, CNN
 from companion.problems.parameters import layout
 
-OFFSETS = (
-    (0, 0),
-    (0, 1),
-    (1, 0),
-    (1, 1),
-)  # output positions of the last convolution that pooling looks at
+OFFSETS = ((0, 0), (0, 1), (1, 0), (1, 1))  # outputs of the last convolution that pooling sees
 ROUNDS = 4  # of improving offsets and map in turn
 DARK = 0.1  # the largest pixel of a starting point
 LAYERS = ("conv1", "conv2", "conv3")  # below the map
 
 
 class FeatureMap(NamedTuple):
-    """The input of the last convolution `[problems, 64, 3, 3]`, and how well each position is known
-    (sum of db_k^2).
-    """
+    """The last convolution's input `[problems, 64, 3, 3]`; weights, sum db_k^2: how well known."""
 
     values: torch.Tensor
     weights: torch.Tensor
@@ -75,9 +67,8 @@ def features(module: CNN, theta: torch.Tensor, images: torch.Tensor) -> torch.Te
     for name in LAYERS:
         weight = views[f"{name}.weight"].to(memory_format=torch.channels_last)
         parameters = {"weight": weight, "bias": views[f"{name}.bias"]}
-        maps = activation(
-            torch.max_pool2d(functional_call(getattr(module, name), parameters, (maps,)), 2)
-        )
+        found = functional_call(getattr(module, name), parameters, (maps,))
+        maps = activation(torch.max_pool2d(found, 2))
     return maps
 
 
@@ -93,35 +84,24 @@ def invert(
     rate: float = 0.2,
     variation: tuple[float, float] = (1e-3, 1e-6),
 ) -> Inversion:
-    """Return reconstructions of single images from gradients `heard [problems, dim]` at one state
-    `theta [dim]`.
+    """Return single images, from gradients `heard [problems, dim]` at one state `theta [dim]`.
 
     The labels are inferred from the last layer's row sums; the images do not depend on them.
     Starting points are nearly black.
     """
     found, numbers = read(module, heard), range(len(heard)) if numbers is None else numbers
     known = FeatureMap(*(part.repeat_interleave(restarts, dim=0) for part in found))
-    start = DARK * starting_points(
-        seed, numbers, restarts, torch.Size(SHAPE).numel(), "uniform"
-    ).flatten(0, 1)
-    images, loss = signed_adam(
-        _mismatch(module, theta, known), start, SHAPE, steps=steps, rate=rate, variation=variation
-    )
+    points = starting_points(seed, numbers, restarts, torch.Size(SHAPE).numel(), "uniform")
+    start, distance = DARK * points.flatten(0, 1), _mismatch(module, theta, known)
+    options: dict = {"steps": steps, "rate": rate, "variation": variation}
+    images, loss = signed_adam(distance, start, SHAPE, **options)
     guessed = labels.infer(layout(module), heard).repeat_interleave(restarts)
-    return best(
-        images,
-        guessed,
-        loss,
-        torch.zeros(len(loss), dtype=torch.bool),
-        torch.full((len(loss),), steps),
-        restarts,
-    )
+    diverged, taken = torch.zeros(len(loss), dtype=torch.bool), torch.full((len(loss),), steps)
+    return best(images, guessed, loss, diverged, taken, restarts)
 
 
 def _mismatch(module: CNN, theta: torch.Tensor, known: FeatureMap):
-    """Return the weighted distance between a guess's map and the known one, relative to its size,
-    with its derivative.
-    """
+    """Return the function of a guess's weighted distance from the known map, and its derivative."""
     size = (known.weights * known.values**2).flatten(1).sum(dim=1) + 1e-30
 
     def function(guess: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -136,9 +116,7 @@ def _mismatch(module: CNN, theta: torch.Tensor, known: FeatureMap):
 
 
 def _first_offsets(dW: torch.Tensor) -> torch.Tensor:
-    """Return an offset `[problems, channels]` for every patch: 0 where its first row (column) is
-    nearly empty, else 1.
-    """
+    """Return each patch's offset `[problems, channels]`: 0 where row (column) one is empty."""
     energy = dW.square().sum(dim=2)
     rows, columns = energy.sum(dim=3), energy.sum(dim=2)
     down, right = (part[..., 0] > 0.25 * part[..., 1:].mean(dim=-1) for part in (rows, columns))
@@ -155,9 +133,7 @@ def _better_offsets(dW: torch.Tensor, db: torch.Tensor, values: torch.Tensor) ->
 
 
 def _map(dW: torch.Tensor, db: torch.Tensor, offsets: torch.Tensor) -> FeatureMap:
-    """Return the least squares map for given offsets; a position that no patch covers has weight
-    zero.
-    """
+    """Return the least squares map for given offsets; what no patch covers has weight zero."""
     products, weights = dW.new_zeros(len(dW), dW.shape[2], 5, 5), dW.new_zeros(len(dW), 1, 5, 5)
     for number, (a, b) in enumerate(OFFSETS):
         here = db * (offsets == number)

@@ -47,9 +47,8 @@ class Ear:
 
     def __call__(self, state: State, messages: Messages) -> None:
         if messages.step is None or messages.psi is None:
-            raise ValueError(
-                "an algorithm that quantises nothing has no scores: read what it sends"
-            )
+            rule = "read what it sends"
+            raise ValueError(f"an algorithm that quantises nothing has no scores: {rule}")
         step = messages.step[:, None]
         pairs = ((state.theta, messages.theta), (state.psi, messages.psi))
         scores = [score(y[0] / step, level[0], self.degree) / step for y, level in pairs]
@@ -58,8 +57,7 @@ class Ear:
 
 
 def score(x: np.ndarray, level: np.ndarray, degree: int) -> np.ndarray:
-    """Return d log beta_p(level - x) / dx, x the state in steps: beta_p' = a difference of two
-    splines of lower degree."""
+    """Return d log beta_p(level - x) / dx, x in steps: beta_p' is a difference of lower splines."""
     u = level - x
     slope = quantizer.density(u + 0.5, degree - 1) - quantizer.density(u - 0.5, degree - 1)
     return -slope / np.maximum(quantizer.density(u, degree), 1e-300)

@@ -53,13 +53,12 @@ def starting_points(
 
     "normal" is N(0, 1), as published; "uniform" is in [0, 1], where the pixels are.
     """
-    points = [
-        [
-            getattr(generator(seed, Purpose.ATTACK, number, agent=restart), DRAWS[draw])(size=size)
-            for restart in range(restarts)
-        ]
-        for number in problems
-    ]
+
+    def point(number: int, restart: int) -> np.ndarray:
+        source = generator(seed, Purpose.ATTACK, number, agent=restart)
+        return getattr(source, DRAWS[draw])(size=size)
+
+    points = [[point(number, restart) for restart in range(restarts)] for number in problems]
     return torch.tensor(np.array(points), dtype=torch.float32)
 
 
@@ -76,8 +75,7 @@ def idlg(
 ) -> Inversion:
     """Return iDLG's reconstructions from `heard [problems, dim]` at `theta [(problems,) dim]`.
 
-    `numbers` are the problems' numbers in their starting points' addresses (0, 1, 2, ... by
-    default).
+    `numbers` are the problems' in their starting points' addresses (0, 1, 2, ... by default).
     """
     numbers = range(len(heard)) if numbers is None else numbers
     if len(numbers) != len(heard):
@@ -147,6 +145,5 @@ def best(images, labels, loss, diverged, steps, restarts: int) -> Inversion:
     chosen = ranked.argmin(dim=1)
     rows = torch.arange(len(loss)) * restarts + chosen
     pick = torch.arange(len(loss))
-    return Inversion(
-        images[rows], labels[rows], loss[pick, chosen], diverged.all(dim=1), steps[pick, chosen]
-    )
+    found = loss[pick, chosen], diverged.all(dim=1), steps[pick, chosen]
+    return Inversion(images[rows], labels[rows], *found)

@@ -1,5 +1,4 @@
-"""The label behind one sample's gradient, from the last linear layer alone (iDLG: Zhao, Mopuri and
-Bilen 2020).
+"""The label behind one sample's gradient, from the last layer (iDLG: Zhao, Mopuri, Bilen 2020).
 
 For outputs o = W h + b and cross entropy, with p = softmax(o) and the label y,
 
@@ -21,18 +20,14 @@ RULES = ("row sums", "bias")
 
 
 def infer(layout: Layout, gradient: torch.Tensor, rule: str = "row sums") -> torch.Tensor:
-    """Return the label of every flat gradient `[..., dim]` of a module whose last layer is linear,
-    by one of RULES."""
+    """Return the labels of flat gradients `[..., dim]`, whose last layer is linear, by a rule."""
     if rule not in RULES:
         raise ValueError(f"rule = {rule!r} must be one of {', '.join(RULES)}")
     weight, bias = layout.shapes[-2:]
     if len(weight) != 2 or tuple(bias) != (weight[0],):
-        raise ValueError(
-            f"the last parameters have shapes {tuple(weight)} and {tuple(bias)}: no linear layer"
-        )
+        shapes = f"{tuple(weight)} and {tuple(bias)}"
+        raise ValueError(f"the last parameters have shapes {shapes}: no linear layer")
     if rule == "bias":
         return gradient[..., -bias.numel() :].argmin(dim=-1)
-    rows = gradient[..., -bias.numel() - weight.numel() : -bias.numel()].unflatten(
-        -1, tuple(weight)
-    )
-    return rows.sum(dim=-1).argmin(dim=-1)
+    rows = gradient[..., -bias.numel() - weight.numel() : -bias.numel()]
+    return rows.unflatten(-1, tuple(weight)).sum(dim=-1).argmin(dim=-1)

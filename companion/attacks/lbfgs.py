@@ -1,5 +1,4 @@
-"""L-BFGS for many small problems at once, each with a state of its own (Nocedal and Wright 2006,
-algorithm 7.4).
+"""L-BFGS for many problems at once, each with its own state (Nocedal and Wright 2006, alg. 7.4).
 
     found = minimise(function, start, steps=300)
 
@@ -16,10 +15,8 @@ from typing import NamedTuple
 
 import torch
 
-Function = Callable[
-    [torch.Tensor], tuple[torch.Tensor, torch.Tensor]
-]  # x [problems, dim] -> values, gradients, row by row
-
+# x [problems, dim] -> values, gradients, row by row
+Function = Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
 ARMIJO = 1e-4  # the share of the predicted decrease that a step must achieve
 SHORTEST, LONGEST = 0.1, 0.5  # a rejected step is shortened to between a tenth and a half of itself
 MOST_CUTS = 20  # rejections in a row before a direction is given up
@@ -27,8 +24,7 @@ CURVATURE = 1e-10  # a pair counts when s . y exceeds this share of |s| |y|: cur
 
 
 class Found(NamedTuple):
-    """The best point of every problem: x `[problems, dim]`, its value, how many steps led there,
-    and how it ended.
+    """The best point of every problem: x `[problems, dim]`, its value and steps, how it ended.
 
     `converged`: the gradient or the progress fell below its tolerance, or no lower point could be
     found along the steepest descent (the precision of the numbers is exhausted). `diverged`: the
@@ -57,8 +53,7 @@ def minimise(
     narrow: Callable[[torch.Tensor], Function] | None = None,
     line_search: bool = True,
 ) -> Found:
-    """Return a local minimum of every problem from start `[problems, dim]`, after at most `steps`
-    accepted steps each.
+    """Return a local minimum of every problem from start `[problems, dim]`, in at most `steps`.
 
     `evaluations` limits the calls of `function` (default: twice the steps). A problem stops when
     max |gradient| <= gradient_tolerance, when ten steps in a row lowered its value by less than
@@ -74,9 +69,8 @@ def minimise(
     for name, number in (("steps", steps), ("memory", memory)):
         if number < 1:
             raise ValueError(f"{name} = {number} must be at least 1")
-    problems = _Problems(
-        start, memory, gradient_tolerance, progress_tolerance, target, escape, line_search
-    )
+    limits = gradient_tolerance, progress_tolerance, target, escape
+    problems = _Problems(start, memory, *limits, line_search)
     problems.begin(*function(start))
     narrowed, served = function, len(start)
     for _ in range((2 * steps if evaluations is None else evaluations) - 1):
@@ -86,27 +80,25 @@ def minimise(
         if narrow is None:
             value, gradient = (result[rows] for result in function(problems.trial()))
         else:
-            narrowed, served = (
-                (narrow(rows), len(rows)) if len(rows) < served else (narrowed, served)
-            )
+            if len(rows) < served:
+                narrowed, served = narrow(rows), len(rows)
             value, gradient = narrowed(problems.trial()[rows])
         problems.answer(rows, value, gradient)
     return problems.found()
 
 
 class _Problems:
-    """The states of all problems, row by row. Pairs are `[memory, problems, dim]`, the newest
-    first; rho = 0 marks none."""
+    """The states of all problems, row by row. Pairs are `[memory, problems, dim]`, newest first.
+
+    rho = 0 marks none.
+    """
 
     def __init__(
         self, start, memory, gradient_tolerance, progress_tolerance, target, escape, line_search
     ):
         count = len(start)
-        self.x, self.direction, self.gradient = (
-            start.clone(),
-            torch.zeros_like(start),
-            torch.zeros_like(start),
-        )
+        self.x = start.clone()
+        self.direction, self.gradient = torch.zeros_like(start), torch.zeros_like(start)
         self.value, self.slope, self.length = (start.new_zeros(count) for _ in range(3))
         self.s, self.y = (start.new_zeros(memory, *start.shape) for _ in range(2))
         self.rho = start.new_zeros(memory, count)
@@ -131,8 +123,7 @@ class _Problems:
         return Found(self.x, self.value, self.steps, self.converged, self.diverged)
 
     def answer(self, rows: torch.Tensor, value: torch.Tensor, gradient: torch.Tensor) -> None:
-        """Accept the trial points of `rows` that are low enough, and shorten the steps of the
-        others."""
+        """Accept trial points of `rows` that are low enough, and shorten the others' steps."""
         limit = self.value[rows] + ARMIJO * self.length[rows] * self.slope[rows]
         low = (value <= limit) & torch.isfinite(gradient).all(dim=1) | (not self.line_search)
         self._accept(rows[low], value[low], gradient[low])
@@ -143,9 +134,8 @@ class _Problems:
             return
         s = self.length[rows, None] * self.direction[rows]
         self._remember(rows, s, gradient - self.gradient[rows])
-        crawling = (self.value[rows] - value).abs() <= self.progress_tolerance * self.value[
-            rows
-        ].abs()
+        before = self.value[rows]
+        crawling = (before - value).abs() <= self.progress_tolerance * before.abs()
         self.slow[rows] = torch.where(crawling, self.slow[rows] + 1, 0)
         self.x[rows] += s
         self.value[rows], self.gradient[rows] = value, gradient
@@ -167,25 +157,15 @@ class _Problems:
         value, gradient, x = self.value[rows], self.gradient[rows], self.x[rows]
         finite = torch.isfinite(value) & torch.isfinite(gradient).all(dim=1)
         self.diverged[rows] = ~finite | (x.abs().amax(dim=1) > self.escape)
-        flat = (
-            (gradient.abs().amax(dim=1) <= self.gradient_tolerance)
-            | (self.slow[rows] >= 10)
-            | (value <= self.target)
-        )
+        flat = gradient.abs().amax(dim=1) <= self.gradient_tolerance
+        flat |= (self.slow[rows] >= 10) | (value <= self.target)
         self.converged[rows] = flat & ~self.diverged[rows]
 
     def _aim(self, rows: torch.Tensor) -> None:
-        """Set direction, slope and first step length of `rows` from their pairs: the two-loop
-        recursion."""
-        pairs = (
-            max(1, int((self.rho[:, rows] != 0).any(dim=1).sum())) if len(rows) else 1
-        )  # at most so many in any problem
-        gradient, s, y, rho = (
-            self.gradient[rows],
-            self.s[:pairs, rows],
-            self.y[:pairs, rows],
-            self.rho[:pairs, rows],
-        )
+        """Set direction, slope and first step of `rows` by their pairs: the two-loop recursion."""
+        most = int((self.rho[:, rows] != 0).any(dim=1).sum()) if len(rows) else 1  # of any problem
+        s, y, rho = (kept[: max(1, most), rows] for kept in (self.s, self.y, self.rho))
+        gradient = self.gradient[rows]
         q, alphas = gradient.clone(), []
         for k in range(len(rho)):
             alphas.append(rho[k] * (s[k] * q).sum(dim=1))
@@ -201,14 +181,11 @@ class _Problems:
         first = (1.0 / gradient.abs().sum(dim=1)).clamp(max=1.0)
         fresh = (self.steps[rows] == 0) | (self.cuts[rows] >= MOST_CUTS)
         longer = 2.0 * self.length[rows] if self.line_search else torch.ones_like(first)
-        uncurved = torch.where(
-            fresh, first, longer
-        )  # no curvature is known: try more while it is downhill
+        uncurved = torch.where(fresh, first, longer)  # try more while it is downhill
         self.length[rows] = torch.where(young, uncurved, torch.ones_like(slope))
 
     def _shorten(self, rows: torch.Tensor, value: torch.Tensor) -> None:
-        """Shorten rejected steps by quadratic interpolation; after MOST_CUTS forget the pairs, and
-        without pairs give up."""
+        """Shorten steps by quadratic interpolation; after MOST_CUTS forget pairs, then give up."""
         if not len(rows):
             return
         length, slope = self.length[rows], self.slope[rows]

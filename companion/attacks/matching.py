@@ -19,8 +19,7 @@ from companion.problems.parameters import layout
 
 @dataclass(frozen=True, eq=False)
 class Matching:
-    """The matching loss of a batch of problems, and its derivative, at guesses `[problems,
-    pixels]`.
+    """The matching loss of some problems, and its derivative, at guesses `[problems, pixels]`.
 
     `theta` is `[problems, dim]`, or `[dim]` when all share one state; `heard [problems, dim]` are
     the gradients to match, `labels [problems]` the labels, which are known (iDLG).
@@ -69,14 +68,15 @@ class Matching:
 def gradients(
     module: nn.Module, theta: torch.Tensor, images: torch.Tensor, labels: torch.Tensor
 ) -> torch.Tensor:
-    """Return the gradients `[problems, dim]` at theta `[dim]` or `[problems, dim]`: what the agents
-    compute. Each of `images` is an image, or a batch of them when each of `labels` is one."""
+    """Return the agents' gradients `[problems, dim]` at theta `[dim]` or `[problems, dim]`.
+
+    Each of `images` is an image, or a batch of them when each of `labels` is one.
+    """
     views = layout(module).views
 
     def training_loss(theta, image, label):
         batch = (image, label) if label.ndim else (image[None], label[None])
-        return nn.functional.cross_entropy(
-            functional_call(module, views(theta), batch[:1]), batch[1]
-        )
+        outputs = functional_call(module, views(theta), batch[:1])
+        return nn.functional.cross_entropy(outputs, batch[1])
 
     return vmap(grad(training_loss), (None if theta.ndim == 1 else 0, 0, 0))(theta, images, labels)

@@ -24,8 +24,7 @@ from scipy import linalg, optimize
 
 from ldp_core.optimizer import Algorithm1
 
-# Where `fitted` looks: -log of how far a gradient may shrink in all, and of the share of its
-# changes
+# Where `fitted` looks: -log of how far a gradient may shrink in all; log of its changes' share
 SHRINKING = (0.0, 0.03, 0.1, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 8.0, 12.0)
 LOG_RATIOS = (-15.0, 30.0)
 
@@ -38,17 +37,16 @@ def coefficients(
     drift: float,
     decay: float = 0.0,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return (weights `[rounds, 2 messages]`, covariance `[rounds, rounds]`) of the best estimates
-    of an agent's gradients.
+    """Return weights `[rounds, 2 messages]` of the best estimates of an agent's gradients, and
+    their covariance `[rounds, rounds]`.
 
     A gradient is weights . (message - what the known sums contribute to it), theta's messages
     first, then psi's. `variance [messages, 2]` are those of the messages' errors.
     """
     rounds, spread = len(times) - 1, _spread(variance)
     system = _system(algorithm, times, agent, decay) / spread[:, None]
-    summed = shrunk(algorithm, times, decay)[:, None] * np.tril(
-        np.ones((rounds, rounds))
-    )  # g_s = a_s (g_t + changes up to s)
+    # g_s = a_s (g_t + changes up to s)
+    summed = shrunk(algorithm, times, decay)[:, None] * np.tril(np.ones((rounds, rounds)))
     if drift == 0:
         system, summed = system[:, :3], summed[:, :1]
     smooth = np.zeros((summed.shape[1] - 1, system.shape[1]))
@@ -72,23 +70,18 @@ def shrunk(algorithm: Algorithm1, times: Sequence[int], decay: float) -> np.ndar
 
 
 def _system(algorithm: Algorithm1, times: Sequence[int], agent: int, decay: float) -> np.ndarray:
-    """Return every message as a linear function of theta_t, psi_t, g_t and the changes of the
-    gradient, a column each.
-    """
+    """Return every message as a linear function of theta_t, psi_t, g_t and its changes."""
     measured = np.concatenate(_design(algorithm, times, agent))
     gradients = measured[:, 2:] * shrunk(algorithm, times, decay)
-    from_then_on = np.cumsum(gradients[:, ::-1], axis=1)[
-        :, ::-1
-    ]  # a change moves the gradients of its round and all after it
+    # a change moves the gradients of its round and all after it
+    from_then_on = np.cumsum(gradients[:, ::-1], axis=1)[:, ::-1]
     return np.column_stack([measured[:, :2], from_then_on])
 
 
 def _design(
     algorithm: Algorithm1, times: Sequence[int], agent: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return theta_s and psi_s as linear functions of (theta_t, psi_t, g_t, g_{t+1}, ...), one row
-    per time s.
-    """
+    """Return theta_s and psi_s by theta_t, psi_t, g_t, g_{t+1}, ..., of which each is linear."""
     network, lam = algorithm.network, algorithm.schedules.lam(np.asarray(times))
     mz = network.agents * network.z(times[-1] + 1)[times, agent]
     R, C = network.R[agent, agent], network.C[agent, agent]
@@ -103,9 +96,7 @@ def _design(
 
 
 class Fit(NamedTuple):
-    """How a gradient changes over the rounds (see the module's docstring), and a factor on the
-    variances of the messages.
-    """
+    """How a gradient changes over the rounds, and a factor on the variances of the messages."""
 
     drift: float
     decay: float = 0.0
@@ -145,10 +136,8 @@ def fitted(
 
     def given(decay: float) -> list[tuple[float, Fit]]:
         system = _system(algorithm, times, agent, decay)[:, 2:]
-        return [
-            _profile(turn @ system, moment, decay)
-            for turn, moment in zip(turned, moments, strict=True)
-        ]
+        pairs = zip(turned, moments, strict=True)
+        return [_profile(turn @ system, moment, decay) for turn, moment in pairs]
 
     def surprise(decay: float) -> float:
         return sum(size * part for size, (part, _) in zip(sizes, given(decay), strict=True))
@@ -158,8 +147,7 @@ def fitted(
 
 
 def _profile(system: np.ndarray, moments: np.ndarray, decay: float) -> tuple[float, Fit]:
-    """Return (-2 log likelihood of a coordinate's contrasts, up to a constant; drift and factor
-    there) for one decay.
+    """Return -2 log likelihood of a coordinate's contrasts at one decay, and drift and factor.
 
     The first column of `system` is g_t's, the others are those of its changes; `moments` are the
     messages' in the same turn.

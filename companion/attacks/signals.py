@@ -1,5 +1,4 @@
-"""From gradients to EEG: gradient inversion (iDLG) of EEGNet for one trial, seen in one or in many
-states of the model.
+"""From gradients to EEG: inversion (iDLG) of EEGNet for a trial seen in one or in many states.
 
 The attacker knows gradients g_s = grad loss(theta_s, x, y) of **one** trial x [channels, samples]
 at known parameters theta_s, s = 1 ... S, exactly or with errors, and looks for the trial that
@@ -40,9 +39,7 @@ NEGLIGIBLE = 1e-4  # the smallest share of a gradient's square that a tensor is 
 
 
 class Shape(NamedTuple):
-    """What a trial is made of: x = mixing [channels, channels] @ coefficients [channels, functions]
-    @ functions.
-    """
+    """What a trial is made of: x = mixing @ coefficients `[channels, functions]` @ functions."""
 
     mixing: torch.Tensor
     functions: torch.Tensor
@@ -53,15 +50,12 @@ class Shape(NamedTuple):
 
     def signal(self, coefficients: torch.Tensor) -> torch.Tensor:
         """Return trials [trials, channels, samples] with coefficients [trials, unknowns]."""
-        return self.mixing @ (
-            coefficients.view(len(coefficients), len(self.mixing), -1) @ self.functions
-        )
+        table = coefficients.view(len(coefficients), len(self.mixing), -1)
+        return self.mixing @ (table @ self.functions)
 
 
 class Inverted(NamedTuple):
-    """Reconstructed trials `[trials, channels, samples]`, the loss each ended at, its steps, and
-    whether it diverged.
-    """
+    """Rebuilt trials `[trials, channels, samples]`, each one's loss, steps, and if it diverged."""
 
     x: np.ndarray
     value: np.ndarray
@@ -83,29 +77,23 @@ class Scores(NamedTuple):
 
 
 def fourier(channels: int, samples: int, fs: float, band: tuple[float, float] | None) -> Shape:
-    """Return orthonormal cosines and sines of a band in Hz (None: of all frequencies), the same for
-    every electrode.
-    """
+    """Return orthonormal cosines and sines of a band in Hz (None: all), for all electrodes."""
     frequency, t = np.fft.rfftfreq(samples, 1 / fs), np.arange(samples)
     low, high = (0.0, fs) if band is None else band
-    angles = (
-        2 * np.pi * np.outer(np.flatnonzero((frequency >= low) & (frequency <= high)), t) / samples
-    )
+    inside = np.flatnonzero((frequency >= low) & (frequency <= high))
+    angles = 2 * np.pi * np.outer(inside, t) / samples
     functions = np.concatenate([np.cos(angles), np.sin(angles)])
     norm = np.linalg.norm(functions, axis=1)
     kept = norm > 1e-6  # the sine of frequency zero, and at half the rate
     if not kept.any():
-        raise ValueError(
-            f"band = {band} holds no Fourier frequency of {samples} samples at {fs} Hz"
-        )
-    return Shape(
-        torch.eye(channels), torch.tensor(functions[kept] / norm[kept, None], dtype=torch.float32)
-    )
+        rule = f"holds no Fourier frequency of {samples} samples at {fs} Hz"
+        raise ValueError(f"band = {band} {rule}")
+    normed = torch.tensor(functions[kept] / norm[kept, None], dtype=torch.float32)
+    return Shape(torch.eye(channels), normed)
 
 
 def learned(X: np.ndarray, plain: Shape) -> Shape:
-    """Return the shape whose unit Gaussian coefficients have the mean channel covariance and
-    spectrum of trials X.
+    """Return the shape whose unit Gaussian coefficients have trials X's covariance and spectrum.
 
     An attacker knows these from EEG of its own. `prior` = 1 then is a Gaussian prior (with noise of
     unit variance).
@@ -119,16 +107,14 @@ def learned(X: np.ndarray, plain: Shape) -> Shape:
 
 
 def equations(network: EEGNet, states: int, shape: Shape) -> tuple[int, int]:
-    """Return (equations, unknowns): the gradient's coordinates in all states, and the coefficients
-    of a trial.
-    """
+    """Return (equations, unknowns): the gradients' coordinates, and a trial's coefficients."""
     return states * layout(network).dim, shape.unknowns
 
 
 def outputs(network: EEGNet, theta: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-    """Return EEGNet's outputs `[trials, states, classes]` of trials x `[trials, channels, samples]`
-    with parameters theta `[trials, states, dim]`, each trial as a batch of its own (its
-    normalisation statistics are those of the trial alone).
+    """Return EEGNet's outputs `[trials, states, classes]` with theta `[trials, states, dim]`.
+
+    Each trial of x `[trials, channels, samples]` is a batch of its own: its statistics are its own.
     """
     own = layout(network).views(theta)
     return network.outputs(own, network.prepare(x), of_each, network.stored())[0]
@@ -142,20 +128,16 @@ def trial_gradients(
     *,
     differentiable: bool = False,
 ) -> torch.Tensor:
-    """Return the gradient of the cross-entropy of every trial at every state `[trials, states,
-    dim]`.
-    """
+    """Return the cross-entropy's gradient of each trial at each state, `[trials, states, dim]`."""
     leaf = theta.detach().requires_grad_(True)
     logits = outputs(network, leaf, x)
-    loss = nn.functional.cross_entropy(
-        logits.flatten(0, 1), labels.repeat_interleave(theta.shape[1]), reduction="sum"
-    )
+    wanted = labels.repeat_interleave(theta.shape[1])
+    loss = nn.functional.cross_entropy(logits.flatten(0, 1), wanted, reduction="sum")
     return torch.autograd.grad(loss, leaf, create_graph=differentiable)[0]
 
 
 def inferred_labels(network: EEGNet, gradients: np.ndarray) -> np.ndarray:
-    """Return the labels read from gradients `[trials, states, dim]` (iDLG): the output bias with
-    the smallest mean gradient.
+    """Return the labels of gradients `[trials, states, dim]` (iDLG): the least mean output bias.
 
     Its gradient is softmax - one-hot, negative at the true class and nowhere else; errors of the
     gradients can hide that.
@@ -179,8 +161,7 @@ def invert(
     prior: float = 0.0,
     dtype: torch.dtype = torch.float32,
 ) -> Inverted:
-    """Return the trials that explain gradients `[trials, states, dim]` at parameters theta of the
-    same shape.
+    """Return the trials that explain gradients `[trials, states, dim]` at theta, of that shape.
 
     `numbers [trials]` name the trials: the start of each depends on (seed, its number) alone.
     `weighting` "none" counts all coordinates alike, "state" makes all states count alike, "tensor"
@@ -190,37 +171,25 @@ def invert(
     parameters, wanted = torch.tensor(theta, dtype=dtype), torch.tensor(gradients, dtype=dtype)
     targets, weights = torch.tensor(labels, dtype=torch.long), _weights(network, wanted, weighting)
     shape = Shape(*(part.to(dtype) for part in shape))
-    start = np.stack(
-        [
-            generator(seed, Purpose.ATTACK, int(number)).normal(0, START, shape.unknowns)
-            for number in numbers
-        ]
-    )
+    sources = (generator(seed, Purpose.ATTACK, int(number)) for number in numbers)
+    start = torch.tensor(np.stack([source.normal(0, START, shape.unknowns) for source in sources]))
 
     def of(rows) -> lbfgs.Function:
-        return _matching(
-            network, parameters[rows], wanted[rows], targets[rows], weights[rows], shape, prior
-        )
+        here, heard = parameters[rows], wanted[rows]
+        return _matching(network, here, heard, targets[rows], weights[rows], shape, prior)
 
-    everything = slice(None)
-    found = lbfgs.minimise(
-        of(everything), torch.tensor(start, dtype=dtype), steps=steps, memory=MEMORY, narrow=of
-    )
+    options: dict = {"steps": steps, "memory": MEMORY, "narrow": of}
+    found = lbfgs.minimise(of(slice(None)), start.to(dtype), **options)
     x = shape.signal(found.x).double().numpy()
     return Inverted(x, found.value.double().numpy(), found.steps.numpy(), found.diverged.numpy())
 
 
 def scores(x: np.ndarray, original: np.ndarray, fs: float, band: tuple[float, float]) -> Scores:
-    """Return how close reconstructions x come to the originals `[trials, channels, samples]`, trial
-    by trial.
-    """
-    flat = [
-        (part - part.mean(axis=-1, keepdims=True)).reshape(len(part), -1) for part in (x, original)
-    ]
-    inner = (flat[0] * flat[1]).sum(axis=1)
-    correlation = inner / np.maximum(
-        np.linalg.norm(flat[0], axis=1) * np.linalg.norm(flat[1], axis=1), 1e-300
-    )
+    """Return how close x comes to the originals `[trials, channels, samples]`, trial by trial."""
+    centred = (part - part.mean(axis=-1, keepdims=True) for part in (x, original))
+    a, b = (part.reshape(len(part), -1) for part in centred)
+    norms = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
+    correlation = (a * b).sum(axis=1) / np.maximum(norms, 1e-300)
     error = np.sqrt(np.maximum(0.0, 1.0 - correlation**2))  # |a x - o| / |o| at the best a
     loud = [part / part.std(axis=(1, 2), keepdims=True).clip(1e-300) for part in (x, original)]
     difference = log_spectrum(loud[0], fs, band) - log_spectrum(loud[1], fs, band)
@@ -235,9 +204,8 @@ def _matching(
     def function(coefficients: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         leaf = coefficients.detach().requires_grad_(True)
         found = trial_gradients(network, theta, shape.signal(leaf), labels, differentiable=True)
-        value = ((found - wanted).square() * weights).sum(dim=(1, 2)) + prior * leaf.square().mean(
-            dim=1
-        )
+        value = ((found - wanted).square() * weights).sum(dim=(1, 2))
+        value = value + prior * leaf.square().mean(dim=1)
         (gradient,) = torch.autograd.grad(value.sum(), leaf)
         return value.detach(), gradient
 
@@ -253,12 +221,9 @@ def _weights(network: EEGNet, wanted: torch.Tensor, weighting: str) -> torch.Ten
         return 1.0 / square.sum(dim=2, keepdim=True) / wanted.shape[1]
     if weighting == "tensor":
         sizes = layout(network).sizes
-        least = NEGLIGIBLE * square.sum(
-            dim=2, keepdim=True
-        )  # a shift in front of a normalisation has no gradient at all
-        pieces = [
-            (1.0 / (piece.sum(dim=2, keepdim=True) + least)).expand_as(piece)
-            for piece in square.split(sizes, dim=2)
-        ]
+        # a shift in front of a normalisation has no gradient at all
+        least = NEGLIGIBLE * square.sum(dim=2, keepdim=True)
+        sums = ((piece, piece.sum(dim=2, keepdim=True)) for piece in square.split(sizes, dim=2))
+        pieces = [(1.0 / (total + least)).expand_as(piece) for piece, total in sums]
         return torch.cat(pieces, dim=2) / (len(sizes) * wanted.shape[1])
     raise ValueError(f"weighting = {weighting!r} must be one of {', '.join(WEIGHTINGS)}")

@@ -10,11 +10,10 @@ BIN = 2.0  # Hz; width of a bin of the spectrum
 
 
 def known_and_attacked(subject: Epochs) -> tuple[np.ndarray, np.ndarray]:
-    """Return two masks `[trials]`: what the attacker owns with names, and what is attacked; they
-    share no session, or no run.
+    """Return two masks `[trials]`: what the attacker owns, with names, and what is attacked.
 
-    With several sessions the last one is attacked and all earlier ones are known; with one session,
-    the later half of its runs.
+    They share no session, or no run: of several sessions the last one is attacked and all earlier
+    ones are known; of one session, the later half of its runs is attacked.
     """
     groups = subject.session if len(np.unique(subject.session)) > 1 else subject.run
     numbers = np.unique(groups)
@@ -26,14 +25,11 @@ def known_and_attacked(subject: Epochs) -> tuple[np.ndarray, np.ndarray]:
 
 
 def log_spectrum(X: np.ndarray, fs: float, band: tuple[float, float]) -> np.ndarray:
-    """Return the log power of every channel in bins of BIN Hz over the band, `[trials, channels *
-    bins]`.
-    """
+    """Return the log power of channels in bins of BIN Hz of a band, `[trials, channels * bins]`."""
     from scipy.signal import periodogram
 
     frequency, power = periodogram(np.asarray(X, dtype=np.float64), fs, window="hann")
-    edges = np.arange(band[0], band[1] + BIN / 2, BIN)
-    bins = [
-        power[..., (frequency >= low) & (frequency < low + BIN)].mean(axis=-1) for low in edges[:-1]
-    ]
+    lows = np.arange(band[0], band[1] + BIN / 2, BIN)[:-1]
+    inside = ((frequency >= low) & (frequency < low + BIN) for low in lows)
+    bins = [power[..., own].mean(axis=-1) for own in inside]
     return np.log(np.stack(bins, axis=-1) + np.finfo(np.float64).tiny).reshape(len(X), -1)
