@@ -143,9 +143,8 @@ def save(
         figure.savefig(png, format="png", dpi=PNG_DPI, metadata={"Software": None})
         figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
     _small[figure], figure.stale = _shrunk(png.getvalue()), False  # until somebody changes it
-    files.write(place / f"{name}.png", lambda file: file.write(png.getvalue()))
-    files.write(place / f"{name}.svg", lambda file: file.write(svg.getvalue()))
-    files.write(place / f"{name}.json", lambda file: file.write(text.encode()))
+    for suffix, content in (("png", png.getvalue()), ("svg", svg.getvalue()), ("json", text)):
+        files.put(place / f"{name}.{suffix}", content)
 
 
 def source(profile: str, *data) -> str:
@@ -153,8 +152,8 @@ def source(profile: str, *data) -> str:
     return " ".join([f"Profile {profile}.", *(each.provenance.caption() for each in data)])
 
 
-def caption(figure: Figure, text: str) -> None:
-    """Write the caption below a figure that is otherwise finished, in lines that fit its width.
+def caption(figure: Figure, text: str) -> Figure:
+    """Return a finished figure with its caption written below, in lines that fit its width.
 
     Long logarithmic axes keep powers of ten alone, as text: other ticks would be most of what
     matplotlib places and draws, and a power as a formula takes it ten times longer.
@@ -168,6 +167,7 @@ def caption(figure: Figure, text: str) -> None:
                 axis.minorticks_off()
                 if isinstance(axis.get_major_formatter(), LogFormatterSciNotation):  # not names
                     axis.set_major_formatter(power_of_ten)
+    return figure
 
 
 def power_of_ten(value: float, position: float | None = None) -> str:

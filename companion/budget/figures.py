@@ -103,14 +103,11 @@ def fig3(summary: Table, params: Params, origin: str) -> Figure:
     panels[-1].plot([], [], color="grey", label="solid: median, band: 5 % to 95 %")
     panels[-1].plot([], [], color="grey", ls="--", lw=1, label="dashed: mean")
     panels[-1].legend(fontsize="small", loc="lower right")
-    house.caption(
-        figure,
-        f"{origin} Agent i has d₀ + {params.d_0_slope:g} i; network weights {params.weight:g}; "
-        "feature "
-        f"rows: {params.normalise}. Each curve: {params.runs} runs x {params.modifications} "
-        f"modifications (first data point: {params.first_modifications}), largest of all agents.",
-    )
-    return figure
+    agents = f"Agent i has d₀ + {params.d_0_slope:g} i; network weights {params.weight:g}"
+    counts = f"{params.runs} runs x {params.modifications} modifications"
+    first = f"(first data point: {params.first_modifications}), largest of all agents"
+    rows = f"feature rows: {params.normalise}"
+    return house.caption(figure, f"{origin} {agents}; {rows}. Each curve: {counts} {first}.")
 
 
 def arrivals(table: Table, params: Params, origin: str) -> Figure:
@@ -136,14 +133,9 @@ def arrivals(table: Table, params: Params, origin: str) -> Figure:
     handles += [_line(f"d₀ = {d_0:g}", color="grey", ls=dashes) for d_0, dashes in styles.items()]
     right.legend(handles=handles, fontsize="small", loc="upper right")
     error = (table["upper"] - table["lower"]).max() / 2
-    house.caption(
-        figure,
-        f"{origin} T = {params.iterations}, weights {params.weight:g}, random modifications: dots "
-        "are "
-        f"{params.case_runs} runs, lines their medians; largest of all agents. Exact: to within "
-        f"±{error:.2f}.",
-    )
-    return figure
+    dots = f"random modifications: dots are {params.case_runs} runs, lines their medians"
+    exact = f"largest of all agents. Exact: to within ±{error:.2f}"
+    return house.caption(figure, f"{origin} {_setting(params)}, {dots}; {exact}.")
 
 
 def worst(table: Table, params: Params, origin: str) -> Figure:
@@ -167,14 +159,9 @@ def worst(table: Table, params: Params, origin: str) -> Figure:
     left.set_ylim(min(0.4, 0.6 * table["paper"].min()), None)
     right.set(ylim=(-0.02, 1.05), ylabel="max over agents", title="exact total variation")
     right.legend(fontsize="x-small", loc="lower left")
-    house.caption(
-        figure,
-        f"{origin} T = {params.iterations}, weights {params.weight:g}, d₀ = {params.d_0:g}; "
-        "medians of "
-        f"{params.worst_runs} run(s), {params.worst_rows} candidates a mushroom; largest of all "
-        "agents.",
-    )
-    return figure
+    runs = f"medians of {params.worst_runs} run(s), {params.worst_rows} candidates a mushroom"
+    words = f"{_setting(params)}, d₀ = {params.d_0:g}; {runs}; largest of all agents"
+    return house.caption(figure, f"{origin} {words}.")
 
 
 def sandwich(table: Table, params: Params, origin: str) -> Figure:
@@ -193,14 +180,10 @@ def sandwich(table: Table, params: Params, origin: str) -> Figure:
     axes.set(title="Five answers to one question", ylim=(None, 4 * table["paper"].max()))
     _vacuous(axes, 4 * table["paper"].max())
     axes.legend(fontsize="small", loc="upper right", ncols=2)
-    house.caption(
-        figure,
-        f"{origin} T = {params.iterations}, weights {params.weight:g}, d₀ = {params.d_0:g}; one "
-        "random "
-        f"modification a case; audits from {params.audit_samples} transcripts of each data set, "
-        f"{params.audit_coordinates} coordinates, {CONFIDENCE:.1%} confidence.",
-    )
-    return figure
+    heard = f"{params.audit_samples} transcripts of each data set"
+    audits = f"{heard}, {params.audit_coordinates} coordinates, {CONFIDENCE:.1%} confidence"
+    words = f"d₀ = {params.d_0:g}; one random modification a case; audits from {audits}"
+    return house.caption(figure, f"{origin} {_setting(params)}, {words}.")
 
 
 def bounds(table: Table, params: Params, origin: str) -> Figure:
@@ -230,13 +213,9 @@ def bounds(table: Table, params: Params, origin: str) -> Figure:
     short = [label.replace(" (sum)", "").replace(", ", "\n") for label in labels[:4]]
     right.set_yticks(np.arange(4), short, fontsize="small")
     right.set(xlabel="d₀", title=f"d₀ needed for δ = {params.target:g}")
-    house.caption(
-        figure,
-        f"{origin} Weights {params.weight:g}, d₀ = {params.d_0:g}. Spent: first data point, median "
-        "of "
-        f"{params.worst_runs} run(s); bounds: all data, all agents.",
-    )
-    return figure
+    spent = f"Spent: first data point, median of {params.worst_runs} run(s)"
+    words = f"Weights {params.weight:g}, d₀ = {params.d_0:g}. {spent}"
+    return house.caption(figure, f"{origin} {words}; bounds: all data, all agents.")
 
 
 def tail(table: Table, params: Params, origin: str) -> Figure:
@@ -258,10 +237,8 @@ def tail(table: Table, params: Params, origin: str) -> Figure:
     exponents = (
         f"nu = {params.nu:g}, varsigma = {params.varsigma + 0.01:g} ... {params.varsigma + 0.05:g}"
     )
-    house.caption(
-        figure, f"{origin} From public constants alone: weights {params.weight:g}, {exponents}."
-    )
-    return figure
+    words = f"From public constants alone: weights {params.weight:g}, {exponents}."
+    return house.caption(figure, f"{origin} {words}")
 
 
 def frontier(table: Table, kept: Table, params: Params, origin: str) -> Figure:
@@ -290,13 +267,9 @@ def frontier(table: Table, kept: Table, params: Params, origin: str) -> Figure:
     handles += [_line(f"edge weight {weight:g}", color=colours[weight]) for weight in weights]
     handles.append(_line("without quantisation", color="grey", ls=":"))
     figure.legend(handles=handles, fontsize="small", loc="outside upper center", ncols=3)
-    house.caption(
-        figure,
-        f"{origin} T = {params.iterations}. Budgets: medians of {params.frontier_runs} runs, "
-        "largest of "
-        f"all agents; accuracies: means of {params.accuracy_runs} runs.",
-    )
-    return figure
+    budgets = f"Budgets: medians of {params.frontier_runs} runs, largest of all agents"
+    accuracies = f"accuracies: means of {params.accuracy_runs} runs"
+    return house.caption(figure, f"{origin} T = {params.iterations}. {budgets}; {accuracies}.")
 
 
 def bits(table: Table, params: Params, origin: str) -> Figure | None:
@@ -318,8 +291,7 @@ def bits(table: Table, params: Params, origin: str) -> Figure | None:
     panels[0].plot([], [], color="grey", label="solid: fixed length, with header")
     panels[0].plot([], [], color="grey", ls="--", lw=1.2, label="dashed: entropy")
     panels[0].legend(fontsize="small", loc="center left", bbox_to_anchor=(0, 0.62))
-    house.caption(figure, f"{origin} Mean over {params.bits_runs} runs and all agents.")
-    return figure
+    return house.caption(figure, f"{origin} Mean over {params.bits_runs} runs and all agents.")
 
 
 def traded(params: Params, data: Mushrooms, origin: str) -> Callable[..., Figure]:
@@ -348,8 +320,11 @@ def trade(budgets: Table, accuracy: Table, origin: str) -> Figure:
     right.yaxis.set_major_formatter(mpl.ticker.PercentFormatter(1.0, decimals=0))
     right.legend(fontsize="small", loc="lower right")
     words = "Left: 2 runs x 5 modifications at random times; right: 8 runs. Bands: 5 % to 95 %."
-    house.caption(figure, f"{origin} {words}")
-    return figure
+    return house.caption(figure, f"{origin} {words}")
+
+
+def _setting(params: Params) -> str:
+    return f"T = {params.iterations}, weights {params.weight:g}"
 
 
 def _band(axes, curve: Table, middle: str, colour: str, **line) -> None:

@@ -90,5 +90,4 @@ def spending(table: pd.DataFrame, target: float, caption: str) -> Figure:
     axes.set(xscale="log", ylim=(0, 0.55), xlabel="iteration t", ylabel="certified δ until then")
     axes.set_title("For ever is spent early")
     axes.legend(fontsize="small", loc="upper left")
-    house.caption(figure, caption)
-    return figure
+    return house.caption(figure, caption)

@@ -70,8 +70,7 @@ def fig1(network: Network, words: str) -> Figure:
     axes.plot([], [], color=C_COLOUR, label="C: who pushes Q(ψ) to whom")
     axes.legend(loc="upper left", bbox_to_anchor=(-0.02, 1.02), fontsize="small")
     axes.axis("off")
-    house.caption(figure, f"{words} No data: the edges and weights are our choice.")
-    return figure
+    return house.caption(figure, f"{words} No data: the edges and weights are our choice.")
 
 
 def _arrow(axes, start, end, bend: float, colour: str, label: str) -> None:
@@ -105,8 +104,7 @@ def fig2(summary: pd.DataFrame, paired: pd.DataFrame, params: Params, words: str
     right.legend(fontsize="small", loc="upper right")
     tested = f"each agent is tested on its own {params.test} held-out mushrooms"
     bands = "Bands: 5 % to 95 % of the runs (left), the mean's 95 % interval (right)"
-    house.caption(figure, f"{words} Network weights {params.weight:g}; {tested}. {bands}.")
-    return figure
+    return house.caption(figure, f"{words} Network weights {params.weight:g}; {tested}. {bands}.")
 
 
 def short_runs(params: Params, data, words: str, *, d_0: float, varsigma: float) -> Figure:
@@ -115,8 +113,7 @@ def short_runs(params: Params, data, words: str, *, d_0: float, varsigma: float)
     axes = figure.subplots()
     _accuracy(axes, mushrooms.quick(params, data, d_0=d_0, varsigma=varsigma))
     axes.set_ylim(0.45, 1.0)
-    house.caption(figure, f"{words} Bands: 5 % to 95 % of the runs.")
-    return figure
+    return house.caption(figure, f"{words} Bands: 5 % to 95 % of the runs.")
 
 
 def _accuracy(axes, summary: pd.DataFrame) -> None:
@@ -162,8 +159,7 @@ def rates(
         axes.legend(fontsize="x-small", loc="upper left", bbox_to_anchor=(1.0, 1.0))
     bands = f"medians of {params.rate_runs} runs, bands: 5 % to 95 % of them"
     fitted = "Slopes fitted over the last 1.5 decades"
-    house.caption(figure, f"{words} L2-regularised loss; {bands}. {fitted}.")
-    return figure
+    return house.caption(figure, f"{words} L2-regularised loss; {bands}. {fitted}.")
 
 
 def _step_colours(steps: pd.Series) -> dict[float, str]:
@@ -216,8 +212,7 @@ def limits(lost: pd.DataFrame, params: Params, words: str) -> Figure | None:
     paired = (
         f"{params.sweep_runs} paired runs at every point: their mean, bars with its 95 % interval"
     )
-    house.caption(figure, f"{words} Accuracy after {length} iterations, {paired}.")
-    return figure
+    return house.caption(figure, f"{words} Accuracy after {length} iterations, {paired}.")
 
 
 def _map(axes, lost: pd.DataFrame) -> None:

@@ -52,8 +52,7 @@ def states_seen(seen: pd.DataFrame, counted: pd.DataFrame, ceiling: float, sourc
         axes.legend(fontsize="x-small", loc="center left", bbox_to_anchor=(1.01, 0.5))
     trials = f"{seen['trials'].max()} trials of single-trial agents."
     bands = "Bands: 95 % over people (Student). Algorithm 1: the paper's steps, ψ₀ = 0."
-    caption(figure, f"{source} {trials} {bands}")
-    return figure
+    return caption(figure, f"{source} {trials} {bands}")
 
 
 def _per_unknown(axes, counted: pd.DataFrame) -> None:
@@ -92,8 +91,7 @@ def fig7(traces: Mapping[str, Sequence[Trace]], source: str) -> Figure:
     figure.legend(list(handles.values()), list(handles), **looks)
     words = "Half a second of one channel, trials chosen by seed"
     over = "correlations are over all channels (D-PSGD, Algorithm 1)"
-    caption(figure, f"{source} {words}; {over}.")
-    return figure
+    return caption(figure, f"{source} {words}; {over}.")
 
 
 def slider(draw_traces: Callable[[int], Sequence[Trace]], numbers: Sequence[int], source: str):
@@ -140,8 +138,7 @@ def reidentified(rates: pd.DataFrame, chance: float, source: str) -> Figure:
     figure.legend(handles=handles, loc="outside upper center", ncols=3, fontsize="small")
     rebuilt = rates[rates["defence"] != "raw"]["trials"].max()
     each = f"{rebuilt} reconstructions each, all attacked trials for raw"
-    caption(figure, f"{source} Bars: 95 % Wilson intervals; {each}.")
-    return figure
+    return caption(figure, f"{source} Bars: 95 % Wilson intervals; {each}.")
 
 
 def _alignment(aligned: bool) -> str:
@@ -194,8 +191,7 @@ def steps(summary: pd.DataFrame, rates: pd.DataFrame, source: str) -> Figure:
     right.set(ylabel="subject named correctly", ylim=(-0.03, 1.05))
     right.set_title("Re-identification (many models)")
     right.yaxis.set_major_formatter(PERCENT)
-    caption(figure, f"{source} Bars: 95 % (Student over people; Wilson over trials).")
-    return figure
+    return caption(figure, f"{source} Bars: 95 % (Student over people; Wilson over trials).")
 
 
 def _over_steps(axes, table: pd.DataFrame, name: str, by: str) -> None:
@@ -232,8 +228,7 @@ def straight(table: pd.DataFrame, chance: float, source: str) -> Figure:
     handles, labels = panels[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside right center", fontsize="x-small")
     bars = f"Bars: 95 % Wilson intervals, {table['trials'].iloc[0]} trials"
-    caption(figure, f"{source} {bars}. Lines: chance, and the paper's two rates.")
-    return figure
+    return caption(figure, f"{source} {bars}. Lines: chance, and the paper's two rates.")
 
 
 def _by_states(axes, part: pd.DataFrame, attacker: str) -> None:

@@ -35,8 +35,7 @@ def heads(
         axes.set_title(f"{person}", fontsize="small", loc="center")
     bar = figure.colorbar(image, ax=list(panels), shrink=0.75)
     bar.set_label("log₁₀ power", fontsize="small")
-    caption(figure, source)
-    return figure
+    return caption(figure, source)
 
 
 def fig6(learnt: Learnt, source: str, weight: float) -> Figure:
@@ -53,8 +52,7 @@ def fig6(learnt: Learnt, source: str, weight: float) -> Figure:
         axes.yaxis.set_major_formatter(PERCENT)
     looks = {"loc": "outside upper center", "fontsize": "small", "ncols": 3}
     figure.legend(handles.values(), handles.keys(), **looks)
-    caption(figure, f"{source} Network weights {weight:g}, {learnt.classes} classes.")
-    return figure
+    return caption(figure, f"{source} Network weights {weight:g}, {learnt.classes} classes.")
 
 
 def left_open(
@@ -84,8 +82,7 @@ def left_open(
     axes.set_title("What the paper leaves open, at its own ratio d₀ / λ₀", fontsize="medium")
     axes.xaxis.set_major_formatter(PERCENT)
     figure.legend(loc="outside upper center", fontsize="small", ncols=2)
-    caption(figure, f"{source} {iterations} iterations.")
-    return figure
+    return caption(figure, f"{source} {iterations} iterations.")
 
 
 def _over_time(axes, learnt: Learnt) -> None:
@@ -158,5 +155,4 @@ def promised(means: pd.DataFrame | None, classes: int, there: int, source: str) 
     axes.yaxis.set_major_locator(mpl.ticker.MultipleLocator(0.05))
     axes.yaxis.set_major_formatter(PERCENT)
     axes.legend(fontsize="x-small", loc="center left", bbox_to_anchor=(1.01, 0.5))
-    caption(figure, f"{source} Bars: 95 % over people (Student).")
-    return figure
+    return caption(figure, f"{source} Bars: 95 % over people (Student).")
