@@ -131,9 +131,8 @@ def read_folder(
 
 def _with_known(subject: Epochs, known: Folder) -> Epochs:
     band = known.band if math.isnan(subject.band[0]) else subject.band
-    return replace(
-        subject, band=band, unit=known.unit if subject.unit == "unknown" else subject.unit
-    )
+    unit = known.unit if subject.unit == "unknown" else subject.unit
+    return replace(subject, band=band, unit=unit)
 
 
 def _only(path: Path, files: dict[Path, int | None], number: int) -> Path:

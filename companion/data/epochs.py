@@ -25,7 +25,7 @@ import io
 import math
 import zipfile
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
@@ -140,17 +140,15 @@ class Epochs:
         return replace(self, X=filtered.astype(np.float32), band=(low, high))
 
 
-def read(path: Path, channels: Sequence[str] | None = CHANNELS) -> Epochs:
-    """Return one subject's trials from a file in our form: the wanted channels, in this order.
+def read(path: Path) -> Epochs:
+    """Return one subject's trials from a file in our form: CHANNELS alone, in their order.
 
     Raises DataError that names the file and what is wrong with it.
     """
-    return read_with_texts(path, channels)[0]
+    return read_with_texts(path)[0]
 
 
-def read_with_texts(
-    path: Path, channels: Sequence[str] | None = CHANNELS
-) -> tuple[Epochs, dict[str, str]]:
+def read_with_texts(path: Path) -> tuple[Epochs, dict[str, str]]:
     """Return one subject's trials, and the strings that were stored beside them."""
     arrays = _arrays(path)
     for name in ("X", "y", "fs", "ch_names"):
@@ -167,7 +165,7 @@ def read_with_texts(
     texts = {name: str(array) for name, array in scalars.items() if array.dtype.kind == "U"}
     if (said := texts.get("sha256", epochs.digest())) != epochs.digest():
         raise DataError(path, f"its content has sha256 {epochs.digest()}, but it says {said}")
-    return epochs if channels is None else _pick_channels(path, epochs, tuple(channels)), texts
+    return _pick_channels(path, epochs), texts
 
 
 def write(path: Path, epochs: Epochs, **extra: str) -> None:
@@ -220,16 +218,16 @@ def _window(arrays: dict[str, np.ndarray], signal: np.ndarray) -> tuple[float, f
     return tuple(arrays.get("window", UNKNOWN))
 
 
-def _pick_channels(path: Path, epochs: Epochs, channels: tuple[str, ...]) -> Epochs:
-    """Return the wanted channels in the wanted order, found by name."""
-    missing = [name for name in channels if name not in epochs.ch_names]
+def _pick_channels(path: Path, epochs: Epochs) -> Epochs:
+    """Return CHANNELS in their order, found by name."""
+    missing = [name for name in CHANNELS if name not in epochs.ch_names]
     if missing:
         there = f"its channels are {', '.join(epochs.ch_names)}"
         raise DataError(path, f"has no channel {', '.join(missing)}; {there}")
-    if epochs.ch_names == channels:
+    if epochs.ch_names == CHANNELS:
         return epochs
-    order = [epochs.ch_names.index(name) for name in channels]
-    return replace(epochs, X=epochs.X[:, order], ch_names=channels)
+    order = [epochs.ch_names.index(name) for name in CHANNELS]
+    return replace(epochs, X=epochs.X[:, order], ch_names=CHANNELS)
 
 
 def _signal(X) -> np.ndarray:

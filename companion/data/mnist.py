@@ -112,7 +112,8 @@ def read(raw: Path, source: str) -> MNIST:
     """Return MNIST from a folder with the four files, packed or not, each checked."""
     digest = _fingerprint(PUBLISHED)
     provenance = Provenance("MNIST", "real", source, VERSION, digest, LICENCE)
-    return MNIST(*(_array(raw, name) for name in PUBLISHED), provenance)
+    images, labels, test_images, test_labels = (_array(raw, name) for name in PUBLISHED)
+    return MNIST(images, labels, test_images, test_labels, provenance)
 
 
 def import_torchvision() -> ModuleType:
@@ -141,8 +142,8 @@ def import_torchvision() -> ModuleType:
 
 def _named(named: Path | None) -> MNIST | None:
     """Return MNIST from the folder the reader named, if all four files are there."""
-    raw = named / "MNIST" / "raw" if named is not None else None
-    return read(raw, "LDP_DATA/MNIST/raw") if raw is not None and _complete(raw) else None
+    raw = named and named / "MNIST" / "raw"
+    return read(raw, "LDP_DATA/MNIST/raw") if raw and _complete(raw) else None
 
 
 def _cached() -> MNIST | None:
