@@ -7,10 +7,11 @@ import os
 import runpy
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 
-from companion.publish import environment
+from companion.publish import CommandError, environment
 
 ROOT = Path(environment.ROOT)
 INTERRUPTED = 130  # what a shell reports after Ctrl-C
@@ -36,8 +37,15 @@ def main(arguments: list[str] | None = None) -> int:
     os.chdir(ROOT)
     try:
         return options.command(options)
+    except CommandError as error:
+        return _refused(options.name, error)
     except KeyboardInterrupt:
         return _interrupted(options.name)
+
+
+def _refused(command: str, reason: object, code: int = 2) -> int:
+    print(f"{command}: {reason}", file=sys.stderr)
+    return code
 
 
 def _interrupted(command: str) -> int:
@@ -49,81 +57,51 @@ def _interrupted(command: str) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m companion", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="command", dest="name")
-    figures = commands.add_parser(
-        "figures", help="execute the notebooks and write figures/<profile>/"
-    )
-    figures.add_argument("--profile", default="default", help="smoke, default, evening or paper")
-    figures.add_argument(
-        "--nb", default=None, help="one notebook, by the beginning of its name: 03"
-    )
-    figures.add_argument(
-        "--seed", default=None, help="a whole number; the profile's own by default"
-    )
-    figures.add_argument(
-        "--output", type=Path, default=None, help="a folder; default: figures/<profile>"
-    )
-    figures.set_defaults(command=_figures)
-    report = commands.add_parser(
-        "report", help="write figures/report.html and the README's tables from what is in figures/"
-    )
-    report.add_argument(
-        "--output", type=Path, default=ROOT / "figures", help="the folder of the figures"
-    )
-    report.add_argument(
-        "--measured", type=Path, default=None, help="a folder whose run says what it cost"
-    )
-    report.set_defaults(command=_report)
-    site = commands.add_parser(
-        "site", help="build site/: report, notebooks, documents and API as one static folder"
-    )
-    site.set_defaults(command=_site)
-    play = commands.add_parser(
-        "play", help="build site/play/, pages on which the core runs in a browser, and serve them"
-    )
-    play.add_argument("--port", type=_port, default=8000, help="0: any free one")
-    play.add_argument("--handout", action="store_true", help="print docs/handout.pdf instead")
-    play.set_defaults(command=_play)
-    verify = commands.add_parser(
-        "verify",
-        help="run the smoke profile from nothing and compare its numbers with the reference",
-    )
-    verify.add_argument("--nb", default=None, help="one notebook, by the beginning of its name: 03")
-    verify.add_argument("--update", action="store_true", help="write the reference instead")
-    verify.set_defaults(command=_verify)
-    test = commands.add_parser("test", help="run the test suite")
-    test.add_argument(
-        "rest",
-        nargs=argparse.REMAINDER,
-        help="passed on to pytest; nothing: everything, on all cores",
-    )
-    test.set_defaults(command=_test)
-    matrix = commands.add_parser("matrix", help="run tests and verify as other machines would")
-    matrix.add_argument(
-        "--rows", nargs="*", default=[], help="machines: native, sse, busy ...; all by default"
-    )
-    matrix.add_argument("--parts", nargs="*", default=[], help="tests, verify; both by default")
-    matrix.set_defaults(command=_matrix)
-    lab = commands.add_parser("lab", help="open JupyterLab on this machine only, with a token")
-    lab.add_argument("--port", type=_port, default=8888, help="0: any free one")
-    lab.set_defaults(command=_lab)
-    data = commands.add_parser("data", help="download the official data sets into data/cache")
-    data.set_defaults(command=_data)
-    bench = commands.add_parser("bench", help="run the benchmarks")
-    bench.add_argument("--only", default="", help="those whose name contains this")
-    bench.add_argument("--quick", action="store_true", help="tiny sizes, to see that they run")
-    bench.set_defaults(command=_bench)
+
+    def command(function: Callable[[argparse.Namespace], int], words: str) -> Callable:
+        new = commands.add_parser(function.__name__.removeprefix("_"), help=words)
+        new.set_defaults(command=function)
+        return new.add_argument
+
+    one = "one notebook, by the beginning of its name: 03"
+    add = command(_figures, "execute the notebooks and write figures/<profile>/")
+    add("--profile", default="default", help="smoke, default, evening or paper")
+    add("--nb", help=one)
+    add("--seed", help="a whole number; the profile's own by default")
+    add("--output", type=Path, help="a folder; default: figures/<profile>")
+    made = "write figures/report.html and the README's tables from what is in figures/"
+    add = command(_report, made)
+    add("--output", type=Path, default=ROOT / "figures", help="the folder of the figures")
+    add("--measured", type=Path, help="a folder whose run says what it cost")
+    command(_site, "build site/: report, notebooks, documents and API as one static folder")
+    made = "build site/play/, pages on which the core runs in a browser, and serve them"
+    add = command(_play, made)
+    add("--port", type=_port, default=8000, help="0: any free one")
+    add("--handout", action="store_true", help="print docs/handout.pdf instead")
+    made = "run the smoke profile from nothing and compare its numbers with the reference"
+    add = command(_verify, made)
+    add("--nb", help=one)
+    add("--update", action="store_true", help="write the reference instead")
+    add = command(_test, "run the test suite")
+    passed = "passed on to pytest; nothing: everything, on all cores"
+    add("rest", nargs=argparse.REMAINDER, help=passed)
+    add = command(_matrix, "run tests and verify as other machines would")
+    add("--rows", nargs="*", default=[], help="machines: native, sse, busy ...; all by default")
+    add("--parts", nargs="*", default=[], help="tests, verify; both by default")
+    add = command(_lab, "open JupyterLab on this machine only, with a token")
+    add("--port", type=_port, default=8888, help="0: any free one")
+    command(_data, "download the official data sets into data/cache")
+    add = command(_bench, "run the benchmarks")
+    add("--only", default="", help="those whose name contains this")
+    add("--quick", action="store_true", help="tiny sizes, to see that they run")
     return parser
 
 
 def _figures(options: argparse.Namespace) -> int:
     from companion.publish import batch
 
-    try:
-        ended = batch.run(options.profile, options.nb, options.seed, options.output)
-        options.output = batch.place(options.profile, options.output)
-    except batch.BatchError as error:
-        print(f"figures: {error}", file=sys.stderr)
-        return 2
+    ended = batch.run(options.profile, options.nb, options.seed, options.output)
+    options.output = batch.place(options.profile, options.output)
     print("writing the report, and comparing", flush=True)
     return _report(options) or _compare(options.output) or ended
 
@@ -145,21 +123,15 @@ def _report(options: argparse.Namespace) -> int:
     from companion.publish import costs, report
 
     if not any(options.output.glob("*.json")):
-        print(f"report: {options.output} holds no results", file=sys.stderr)
-        return 1
+        return _refused("report", f"{options.output} holds no results", 1)
     try:
         if getattr(options, "measured", None):
             costs.record(options.measured, options.output)
-        written = report.build(options.output.resolve(), ROOT)
+        report.build(options.output.resolve(), ROOT)
     except (OSError, ValueError, KeyError, TypeError) as error:
-        print(
-            f"report: a file in {options.output} cannot be used: {' '.join(str(error).split())}",
-            file=sys.stderr,
-        )
-        return 1
-    print(
-        f"report: {next(os.path.relpath(path) for path in written if path.name == 'report.html')}"
-    )
+        reason = " ".join(str(error).split())
+        return _refused("report", f"a file in {options.output} cannot be used: {reason}", 1)
+    print(f"report: {os.path.relpath(options.output / 'report.html')}")
     return 0
 
 
@@ -182,25 +154,18 @@ def _play(options: argparse.Namespace) -> int:
             return 0
         build.build(ROOT, ROOT / "site" / "play")
         server = serve.server(ROOT / "site" / "play", options.port)
-    except (build.PlayError, OSError) as error:
-        print(f"play: {error}", file=sys.stderr)
-        return 1
-    print(
-        f"play: http://127.0.0.1:{server.server_port}/ on this machine only; Ctrl-C ends it",
-        flush=True,
-    )
+    except (CommandError, OSError) as error:
+        return _refused("play", error, 1)
+    address = f"http://127.0.0.1:{server.server_port}/"
+    print(f"play: {address} on this machine only; Ctrl-C ends it", flush=True)
     server.serve_forever()
     return 0
 
 
 def _verify(options: argparse.Namespace) -> int:
-    from companion.publish import batch, verify
+    from companion.publish import verify
 
-    try:
-        return verify.run(options.nb, options.update)
-    except batch.BatchError as error:
-        print(f"verify: {error}", file=sys.stderr)
-        return 2
+    return verify.run(options.nb, options.update)
 
 
 def _test(options: argparse.Namespace) -> int:
@@ -208,9 +173,8 @@ def _test(options: argparse.Namespace) -> int:
 
     from companion.runs.execute import cores
 
-    ended = pytest.main(
-        options.rest or ["-n", str(cores()), "--dist", "loadfile"]
-    )  # whole files side by side
+    whole_files_side_by_side = ["-n", str(cores()), "--dist", "loadfile"]
+    ended = pytest.main(options.rest or whole_files_side_by_side)
     if ended == pytest.ExitCode.INTERRUPTED:
         raise KeyboardInterrupt
     return int(ended)
@@ -219,27 +183,20 @@ def _test(options: argparse.Namespace) -> int:
 def _matrix(options: argparse.Namespace) -> int:
     from companion.publish import matrix
 
-    try:
-        return matrix.run(options.rows, options.parts)
-    except matrix.MatrixError as error:
-        print(f"matrix: {error}", file=sys.stderr)
-        return 2
+    return matrix.run(options.rows, options.parts)
 
 
 def _lab(options: argparse.Namespace) -> int:
     from jupyter_server.serverapp import ServerApp
     from jupyterlab.labapp import LabApp
 
-    settings = [
-        "--ServerApp.ip=127.0.0.1",
-        f"--ServerApp.port={options.port}",
-    ]  # Jupyter makes the token, and prints it
-    signal.signal(
-        signal.SIGINT, _stop_lab
-    )  # where there is a terminal Jupyter sets its own, which asks first
-    LabApp.launch_instance(
-        [*settings, f"--ServerApp.root_dir={ROOT}", *(["--allow-root"] if _is_root() else [])]
-    )
+    settings = {"ip": "127.0.0.1", "port": options.port, "root_dir": ROOT}
+    arguments = [f"--ServerApp.{name}={value}" for name, value in settings.items()]
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        arguments.append("--allow-root")
+    # Jupyter makes the token and prints it; its own answer to Ctrl-C asks first in a terminal
+    signal.signal(signal.SIGINT, _stop_lab)
+    LabApp.launch_instance(arguments)
     if ServerApp.instance()._stopping:
         raise KeyboardInterrupt
     return 0
@@ -267,19 +224,11 @@ def _port(text: str) -> int:
     return int(text)
 
 
-def _is_root() -> bool:
-    return hasattr(os, "geteuid") and os.geteuid() == 0
-
-
 def _bench(options: argparse.Namespace) -> int:
-    chosen = [
-        path
-        for path in sorted((ROOT / "benchmarks").glob("[a-z]*.py"))
-        if options.only in path.stem
-    ]
+    every = sorted((ROOT / "benchmarks").glob("[a-z]*.py"))
+    chosen = [path for path in every if options.only in path.stem]
     if not chosen:
-        print(f"bench: no benchmark has {options.only!r} in its name", file=sys.stderr)
-        return 2
+        raise CommandError(f"no benchmark has {options.only!r} in its name")
     for path in chosen:
         print(f"== {path.stem}", flush=True)
         runpy.run_path(str(path))["main"](quick=options.quick)

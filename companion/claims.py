@@ -244,8 +244,7 @@ def save(claims: Sequence[Claim], notebook: str, output: str | Path) -> None:
         raise ValueError(f"claims of {notebook}: every key must be used once")
     plain = [dataclasses.asdict(claim) for claim in claims]
     text = json.dumps(plain, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
-    path = Path(output) / f"claims_{notebook}.json"
-    files.write(path, lambda file: file.write(text.encode()))
+    files.put(Path(output) / f"claims_{notebook}.json", text)
 
 
 def load(folder: Path) -> list[Claim]:

@@ -65,7 +65,10 @@ class Params(BaseModel):
                 near = nearest(name, known)
                 raise ParameterError(f"{name} is not a parameter of this experiment{near}")
         try:
-            super().__init__(**{name: _tuple(value) for name, value in values.items()})
+            lists = {
+                name: tuple(value) for name, value in values.items() if isinstance(value, list)
+            }
+            super().__init__(**values | lists)
         except ValidationError as error:
             raise ParameterError(_sentence(error)) from None
         for name, value in self:
@@ -126,10 +129,6 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """Return `: did you mean weight?`, or nothing when no known name is near."""
     near = difflib.get_close_matches(name, list(known), n=1)
     return f": did you mean {near[0]}?" if near else ""
-
-
-def _tuple(value):
-    return tuple(value) if isinstance(value, list) else value
 
 
 def _require_size(name: str, value) -> None:

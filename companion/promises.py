@@ -96,7 +96,7 @@ def record(output: str | Path, entry: Promise) -> None:
     entries = {promise.name: promise for promise in [*load(Path(output)), entry]}
     plain = [asdict(entries[name]) for name in sorted(entries)]
     text = json.dumps(plain, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
-    files.write(Path(output) / NAME, lambda file: file.write(text.encode()))
+    files.put(Path(output) / NAME, text)
 
 
 def load(folder: Path) -> list[Promise]:

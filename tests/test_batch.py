@@ -10,8 +10,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from companion.publish import batch, environment, verify
-from companion.publish.batch import BatchError
+from companion.publish import CommandError, batch, environment, verify
 from companion.publish.report import provenance
 
 ROOT = Path(environment.ROOT)
@@ -205,7 +204,7 @@ def test_a_profile_writes_to_a_folder_of_its_own(house):
 def test_the_committed_results_are_renewed_on_purpose_only(house):
     figures = house / "figures"
     for name in ("smoke", "default"):
-        with pytest.raises(BatchError, match=f"profile {name} writes to figures/{name}"):
+        with pytest.raises(CommandError, match=f"profile {name} writes to figures/{name}"):
             batch.place(name, figures)
     assert batch.place("paper") == figures / "paper"
     assert batch.place("paper", figures) == figures
@@ -263,7 +262,7 @@ def test_refused_before_anything_runs(house, name):
     arguments, content, sentence = WRONG[name]
     if content is not None:
         (house / "nb" / "profiles" / "smoke.yaml").write_text(content)
-    with pytest.raises(BatchError, match=sentence):
+    with pytest.raises(CommandError, match=sentence):
         batch.run(**{"profile_name": "smoke", "output": house / "out", **arguments})
     assert not (house / "out").exists()
 
@@ -311,16 +310,14 @@ def test_a_profile_may_extend_another_by_one_step(monkeypatch, tmp_path):
     monkeypatch.setattr(batch, "PROFILES", tmp_path)
     (tmp_path / "one.yaml").write_text("extends: two\n")
     (tmp_path / "two.yaml").write_text("extends: three\n")
-    with pytest.raises(
-        batch.BatchError, match="profile one extends two, which extends another itself"
-    ):
+    with pytest.raises(CommandError, match="profile one extends two, which extends another itself"):
         batch.profile("one")
     with pytest.raises(
-        batch.BatchError, match="profile two extends 'three', which must be one of one, two"
+        CommandError, match="profile two extends 'three', which must be one of one, two"
     ):
         batch.profile("two")
     (tmp_path / "two.yaml").write_text("01_convergence: [1]\n")
-    with pytest.raises(batch.BatchError, match="profile two: 01_convergence must hold parameters"):
+    with pytest.raises(CommandError, match="profile two: 01_convergence must hold parameters"):
         batch.profile("one")
 
 

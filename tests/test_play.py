@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from companion.publish import environment
+from companion.publish import CommandError, environment
 from companion.publish.play import build, pages, serve
 from companion.publish.play.pages import game, learning, promise, quantizer
 
@@ -160,7 +160,7 @@ def test_when_npm_fails_its_own_reason_is_given(monkeypatch, tmp_path):
     script.chmod(0o755)
     monkeypatch.setattr(build.shutil, "which", lambda name: str(script))
     with pytest.raises(
-        build.PlayError, match="could not fetch the packages: npm error code ENOTFOUND"
+        CommandError, match="could not fetch the packages: npm error code ENOTFOUND"
     ):
         build.installed(tmp_path)
     assert not list(tmp_path.rglob("complete"))

@@ -31,6 +31,7 @@ from companion.publish.report import (
     provenance,
     sheet,
 )
+from tests import test_promises
 
 ROOT = Path(environment.ROOT)
 BEGIN, END = (mark.format("headlines") for mark in markdown.MARKS)
@@ -454,21 +455,9 @@ def test_the_headline_is_drawn_from_the_committed_records():
         headline.draw(replace(found, figures=[]))
 
 
-MADE = promises.Promise(
-    name="digits, 0.1",
-    data="MNIST",
-    model="softmax | public features",
-    parameters={"d_0": 2.0},
-    unit="one image of one agent",
-    delta=0.1,
-    horizon=promises.FOR_EVER,
-    T=600,
-    accuracy=(0.959, 0.957, 0.961),
-    runs=5,
-    twin=0.972,
-    best_unprotected=0.981,
-    certified_by="promise",
-)
+OTHER = {"data": "MNIST", "model": "softmax | public features", "unit": "one image of one agent"}
+OTHER |= {"accuracy": (0.959, 0.957, 0.961), "twin": 0.972, "best_unprotected": 0.981}
+MADE = replace(test_promises.MADE, name="digits, 0.1", **OTHER)
 
 
 def test_promises_are_shown_with_their_unit_where_there_are_any(house):

@@ -11,7 +11,7 @@ import nbformat
 import pytest
 
 from companion import claims
-from companion.publish import batch, processors, verify
+from companion.publish import batch, processors, tolerances, verify
 
 SAVE = """
 import json, os, pathlib
@@ -141,7 +141,7 @@ CHANGES = {  # where, new value, its kind and what is said about it (nothing: al
     "share beyond": (
         ("figures", "fig2", "numbers", "summary", "mean", 1),
         0.77,
-        verify.SHARE,
+        tolerances.SHARE,
         "fig2.summary.mean.1 is 0.77, the reference 0.75",
     ),
     "whole number": (

@@ -14,7 +14,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,27 +24,22 @@ import yaml
 from papermill.exceptions import PapermillExecutionError
 from traitlets.config import Config
 
+from companion import files
 from companion.params import nearest
-from companion.publish import environment, executed, progress, surroundings
+from companion.publish import CommandError, columns, environment, executed, progress, surroundings
 from companion.publish.report import provenance
-from companion.publish.surroundings import BatchError
 from companion.runs import execute
 from companion.runs.store import default_folder
 
 ROOT = Path(environment.ROOT)
-NOTEBOOKS, PROFILES, CACHE = (
-    ROOT / "notebooks",
-    ROOT / "notebooks" / "profiles",
-    ROOT / "data" / "cache",
-)
+NOTEBOOKS, CACHE = ROOT / "notebooks", ROOT / "data" / "cache"
+PROFILES = NOTEBOOKS / "profiles"
 COMMITTED = ("paper", "evening")  # the sizes of the results in figures/, which are committed
 SMALLEST = "smoke"  # this profile is to be over soon, the others may take their time:
 CELL_SECONDS = 300  # a cell of it that takes longer hangs,
 THREADS = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 ALONE = {"WORKERS": "1", **dict.fromkeys(THREADS, "1")}  # and it has too little work to share out
-ENCRYPTED = Config(
-    {"KernelManager": {"transport_encryption": "auto"}}
-)  # between papermill and the kernel
+ENCRYPTED = Config({"KernelManager": {"transport_encryption": "auto"}})  # papermill to kernel
 
 
 @dataclass
@@ -71,7 +66,7 @@ def notebooks(number: str | None = None) -> list[Path]:
     chosen = [path for path in found if path.name.startswith(beginning)]
     if len(chosen) != 1:
         names = ", ".join(path.stem for path in found)
-        raise BatchError(f"NB = {number!r} must be the beginning of one notebook's name: {names}")
+        raise CommandError(f"NB = {number!r} must be the beginning of one notebook's name: {names}")
     return chosen
 
 
@@ -85,18 +80,14 @@ def profile(name: str) -> dict[str, dict]:
         return content
     base = content.pop("extends")
     if base not in _profiles():
-        raise BatchError(
-            f"profile {name} extends {base!r}, which must be one of {', '.join(_profiles())}"
-        )
+        rule = f"which must be one of {', '.join(_profiles())}"
+        raise CommandError(f"profile {name} extends {base!r}, {rule}")
     below = _read_profile(base)
     if "extends" in below:
-        raise BatchError(
-            f"profile {name} extends {base}, which extends another itself: one step is all there is"
-        )
-    return {
-        notebook: below.get(notebook, {}) | content.get(notebook, {})
-        for notebook in below | content
-    }
+        rule = "which extends another itself: one step is all there is"
+        raise CommandError(f"profile {name} extends {base}, {rule}")
+    every = below | content
+    return {notebook: below.get(notebook, {}) | content.get(notebook, {}) for notebook in every}
 
 
 def _profiles() -> list[str]:
@@ -104,26 +95,23 @@ def _profiles() -> list[str]:
 
 
 def _read_profile(name: str) -> dict:
-    path = PROFILES / f"{name}.yaml"
     if name not in _profiles():
-        raise BatchError(f"PROFILE = {name!r} must be one of {', '.join(_profiles())}")
+        raise CommandError(f"PROFILE = {name!r} must be one of {', '.join(_profiles())}")
+    path = PROFILES / f"{name}.yaml"
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise BatchError(
-            f"{path.relative_to(ROOT)} is not YAML: {' '.join(str(error).split())}"
-        ) from None
+        reason = " ".join(str(error).split())
+        raise CommandError(f"{path.relative_to(ROOT)} is not YAML: {reason}") from None
     if not content or not isinstance(content, dict):
         rule = f"must hold notebooks and their parameters, and holds {content!r}"
-        raise BatchError(f"{path.relative_to(ROOT)} {rule}")
-    for notebook, parameters in content.items():
-        if notebook == "extends":
-            continue
+        raise CommandError(f"{path.relative_to(ROOT)} {rule}")
+    for notebook in content.keys() - {"extends"}:
         if not (NOTEBOOKS / f"{notebook}.ipynb").exists():
-            raise BatchError(f"profile {name}: {notebook} is not a notebook")
-        if parameters is not None and not isinstance(parameters, dict):
-            raise BatchError(f"profile {name}: {notebook} must hold parameters, name: value")
-    return {name: value or {} if name != "extends" else value for name, value in content.items()}
+            raise CommandError(f"profile {name}: {notebook} is not a notebook")
+        if not isinstance(content[notebook] or {}, dict):
+            raise CommandError(f"profile {name}: {notebook} must hold parameters, name: value")
+    return {key: value or {} for key, value in content.items()}
 
 
 def parameters(path: Path, profile_name: str, seed: str | int | None, output: Path) -> dict:
@@ -133,15 +121,12 @@ def parameters(path: Path, profile_name: str, seed: str | int | None, output: Pa
     for name in chosen:
         if name not in known:
             near = nearest(str(name), known) or f"; it has {', '.join(known)}"
-            raise BatchError(f"profile {profile_name}: {path.stem} has no parameter {name}{near}")
+            raise CommandError(f"profile {profile_name}: {path.stem} has no parameter {name}{near}")
     if seed is not None:
         chosen["seed"] = _seed(seed)
-    inside = output.resolve().is_relative_to(ROOT)
-    return {
-        **chosen,
-        "profile": profile_name,
-        "output": str(output.resolve().relative_to(ROOT) if inside else output.resolve()),
-    }
+    place = output.resolve()
+    place = place.relative_to(ROOT) if place.is_relative_to(ROOT) else place
+    return {**chosen, "profile": profile_name, "output": str(place)}
 
 
 def place(profile_name: str, output: Path | None = None) -> Path:
@@ -155,7 +140,7 @@ def place(profile_name: str, output: Path | None = None) -> Path:
     if committed and profile_name not in COMMITTED:
         own = f"without OUT, profile {profile_name} writes to figures/{profile_name}"
         sizes = " or ".join(COMMITTED)
-        raise BatchError(f"OUT = {str(output)!r} holds the results of profile {sizes}; {own}")
+        raise CommandError(f"OUT = {str(output)!r} holds the results of profile {sizes}; {own}")
     return output
 
 
@@ -187,7 +172,7 @@ def _beginning(profile_name: str, chosen: list, output: Path) -> str:
 
 def _seed(seed: str | int) -> int:
     if not str(seed).isascii() or not str(seed).isdigit() or int(seed) >= 2**63:
-        raise BatchError(f"SEED = {seed!r} must be a whole number in [0, 2**63)")
+        raise CommandError(f"SEED = {seed!r} must be a whole number in [0, 2**63)")
     return int(seed)
 
 
@@ -221,12 +206,13 @@ def _execute(path: Path, values: dict, output: Path) -> Outcome:
 def _measured(path: Path, working: Path, values: dict, outcome: Outcome) -> None:
     """Execute a notebook, and note what it took."""
     start, small = time.monotonic(), values["profile"] == SMALLEST
-    variables = _environment(ALONE if small else {})
-    with variables, progress.watching(path.stem, working.parent) as watch:
+    added = {name: ALONE[name] for name in ALONE if small and name not in os.environ}
+    with files.variables(added), progress.watching(path.stem, working.parent) as watch:
         _papermill(path, working, values, watch)
     outcome.shards, outcome.reused, outcome.memory = watch.shards, watch.reused, watch.memory
     outcome.seconds = time.monotonic() - start
-    outcome.cold = outcome.seconds + watch.before / _side_by_side(small)
+    side_by_side = os.environ.get("WORKERS") or (ALONE["WORKERS"] if small else execute.cores())
+    outcome.cold = outcome.seconds + watch.before / int(side_by_side)
 
 
 def _look_at_what_was_written(outcome: Outcome, before: dict, output: Path) -> None:
@@ -273,11 +259,6 @@ def _papermill(path: Path, working: Path, values: dict, watch: progress.Watch) -
     )
 
 
-def _side_by_side(small: bool) -> int:
-    """Return how many shards are computed at the same time."""
-    return int(os.environ.get("WORKERS") or (ALONE["WORKERS"] if small else execute.cores()))
-
-
 def _taken(outcome: Outcome) -> str:
     """Return what a notebook took, and what of it had been computed before, in words."""
     if not outcome.reused:
@@ -311,32 +292,13 @@ def _silent_end() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-@contextlib.contextmanager
-def _environment(values: Mapping[str, str]) -> Iterator[None]:
-    """Set environment variables for a while; what the user has set already stays."""
-    added = {name: value for name, value in values.items() if name not in os.environ}
-    os.environ.update(added)
-    try:
-        yield
-    finally:
-        for name in added:
-            del os.environ[name]
-
-
 def _keep_record(path: Path, values: dict, outcome: Outcome, output: Path) -> None:
     """Write down how this notebook was run, for the report."""
     seed = values.get("seed", papermill.inspect_notebook(str(path)).get("seed", {}).get("default"))
-    entry = provenance.record(
-        ROOT,
-        profile=values["profile"],
-        seed=None if seed is None else int(seed),
-        seconds=outcome.seconds,
-        cold=outcome.cold,
-        memory=outcome.memory,
-        shards=outcome.shards,
-        reused=outcome.reused,
-    )
-    provenance.keep(output, path.stem, entry)
+    entry = {"profile": values["profile"], "seed": None if seed is None else int(seed)}
+    entry |= {name: round(getattr(outcome, name), 1) for name in ("seconds", "cold", "memory")}
+    entry |= {"shards": outcome.shards, "reused": outcome.reused}
+    provenance.keep(output, path.stem, entry | provenance.made_here(ROOT))
 
 
 def _records(output: Path) -> dict[str, tuple[int, str]]:
@@ -350,9 +312,8 @@ def _records(output: Path) -> dict[str, tuple[int, str]]:
 def _table(outcomes: Sequence[Outcome]) -> str:
     """Return the closing table: notebook, time from nothing, memory, figures, data used."""
     rows = [("notebook", "from nothing", "memory", "figures", "data used"), *map(_row, outcomes)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
-    return "\n".join([lines[0], "  ".join("-" * width for width in widths), *lines[1:]])
+    rule = tuple("-" * max(map(len, column)) for column in zip(*rows, strict=True))
+    return "\n".join(columns([rows[0], rule, *rows[1:]]))
 
 
 def _row(outcome: Outcome) -> tuple[str, ...]:

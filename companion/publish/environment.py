@@ -17,7 +17,6 @@ import time
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 OLDEST_PYTHON = (3, 11)
 DISK_NEEDED = 4 * 10**9  # bytes: 2.3 GB installed, and the wheels while they are unpacked
-
 COST = "2.3 GB on disk, 0.4 GB of memory; a minute with uv, three with pip"
 GRAPHICS_CARDS = r"nvidia-|cuda-|triton"  # pins that torch's CPU build does without
 EXACTLY = ("--no-deps", "--require-hashes", "--only-binary", ":all:")
@@ -31,10 +30,7 @@ UV_OPTIONS = {  # what uv calls pip's settings
 }
 
 CAUSES = (  # what pip or uv prints, and what we say
-    (
-        r"No space left on device|Errno 28|os error 28",
-        "the disk is full: .venv needs about 3 GB",
-    ),
+    (r"No space left on device|Errno 28|os error 28", "the disk is full: .venv needs about 3 GB"),
     (
         r"name resolution|NewConnectionError|ConnectTimeoutError|Connection refused|ProxyError"
         r"|Network is unreachable|ReadTimeoutError|Name or service not known|SSLError"
@@ -111,20 +107,16 @@ def require_python(version=None):
     version = tuple(version or sys.version_info[:3])
     if version < OLDEST_PYTHON:
         oldest, this = (".".join(map(str, number)) for number in (OLDEST_PYTHON, version))
-        raise SetupError(
-            f"Python {oldest} or newer is needed, this is {this}: name another one with "
-            "`make PYTHON=python3.11 ...`"
-        )
+        needed = f"Python {oldest} or newer is needed, this is {this}"
+        raise SetupError(f"{needed}: name another one with `make PYTHON=python3.11 ...`")
 
 
 def require_disk(root=ROOT, free=None):
     """Raise SetupError when there is no room for the installation."""
     free = shutil.disk_usage(root).free if free is None else free
     if free < DISK_NEEDED:
-        raise SetupError(
-            f"the disk has {free / 1e9:.1f} GB left, "
-            f"the installation needs {DISK_NEEDED / 1e9:.0f} GB"
-        )
+        needed = f"the installation needs {DISK_NEEDED / 1e9:.0f} GB"
+        raise SetupError(f"the disk has {free / 1e9:.1f} GB left, {needed}")
 
 
 def fingerprint(root=ROOT):
@@ -137,7 +129,7 @@ def fingerprint(root=ROOT):
 def is_installed(root=ROOT):
     """Return whether .venv already holds exactly these pins."""
     try:
-        with open(os.path.join(root, ".venv", "installed.txt")) as file:
+        with open(_inside(root, "installed.txt")) as file:
             return file.read().strip() == fingerprint(root) and os.path.exists(venv_python(root))
     except OSError:
         return False
@@ -152,8 +144,7 @@ def install(root=ROOT):
     _make_venv(root)
     _install_pins(root)
     _put_on_path(root)
-    with open(os.path.join(root, ".venv", "installed.txt"), "w") as file:
-        file.write(fingerprint(root) + "\n")
+    _write(_inside(root, "installed.txt"), fingerprint(root) + "\n")
 
 
 def explain(log):
@@ -211,9 +202,8 @@ def _make_venv(root):
         shutil.rmtree(folder, ignore_errors=True)
         output = made.stdout.decode(errors="replace")
         if "ensurepip" in output:
-            raise SetupError(
-                "this Python has no venv module: install your system's python3-venv package"
-            )
+            how = "install your system's python3-venv package"
+            raise SetupError(f"this Python has no venv module: {how}")
         raise SetupError("the virtual environment cannot be made: " + explain(output))
 
 
@@ -271,7 +261,7 @@ def _with_cpu_build(root, text):
 
 def _install_by_pip(root, text):
     """Return None when pip has installed these pins, else why it has not."""
-    return _run(root, [*_pip_command(root), _listed(root, text)])
+    return _run(root, _pip_command(root, text))
 
 
 def _install_by_uv(root, text):
@@ -280,14 +270,15 @@ def _install_by_uv(root, text):
     if uv is None:
         return "it is not on the PATH, and the package index does not give it"
     command = [uv, "pip", "install", "--python", venv_python(root), *_uv_settings(root)]
-    return _run(root, [*command, *EXACTLY, "-r", _listed(root, text)])
+    return _run(root, [*command, *EXACTLY, "-r", _write(_inside(root, "pins.txt"), text)])
 
 
-def _pip_command(root):
+def _pip_command(root, text):
     command = [venv_python(root), "-m", "pip", "install", "--progress-bar", "off", "--retries", "2"]
     if "PIP_CACHE_DIR" not in os.environ:
         command.append("--no-cache-dir")  # pip's own cache lies outside the project
-    return [*command, "--disable-pip-version-check", *EXACTLY, "-r"]
+    listed = _write(_inside(root, "pins.txt"), text)
+    return [*command, "--disable-pip-version-check", *EXACTLY, "-r", listed]
 
 
 def _uv_settings(root):
@@ -306,7 +297,7 @@ def _find_uv(root):
         if _succeeds([uv, "--version"]):
             return uv
     pinned = "".join(text for name, text in pins(root) if name == "uv")
-    fetch = [*_pip_command(root), _listed(root, pinned), "--timeout", "10"]
+    fetch = [*_pip_command(root, pinned), "--timeout", "10"]
     fetched = pinned and _succeeds(fetch, SECONDS_FOR_UV) and _succeeds([own, "--version"])
     return own if fetched else None
 
@@ -315,11 +306,11 @@ def _inside(root, name):
     return os.path.join(root, ".venv", name)
 
 
-def _listed(root, text):
-    """Write the pins to a file, and return its path."""
-    with open(_inside(root, "pins.txt"), "w") as file:
+def _write(path, text):
+    """Write a file, and return its path."""
+    with open(path, "w") as file:
         file.write(text)
-    return file.name
+    return path
 
 
 def _run(root, command):
@@ -354,25 +345,22 @@ def _put_on_path(root):
     """Let the environment's Python import both packages, also after the project is moved."""
     ask = "import sysconfig; print(sysconfig.get_path('purelib'))"
     folder = subprocess.check_output([venv_python(root), "-c", ask]).decode().strip()
-    with open(os.path.join(folder, "companion.pth"), "w") as file:
-        file.write(os.path.relpath(root, folder) + "\n")
+    _write(os.path.join(folder, "companion.pth"), os.path.relpath(root, folder) + "\n")
 
 
 def main():
     """Install, or print one line that says what is wrong and return 1."""
     try:
         install()
+        return 0
     except SetupError as error:
-        print(f"Set-up: {error}", file=sys.stderr)
-        return 1
+        reason, code = error, 1
     except KeyboardInterrupt:
-        print("Set-up: interrupted; run the same command again to go on", file=sys.stderr)
-        return 130
+        reason, code = "interrupted; run the same command again to go on", 130
     except OSError as error:
-        reason = explain(str(error)) if error.errno in (13, 28) else error
-        print(f"Set-up: {reason}", file=sys.stderr)
-        return 1
-    return 0
+        reason, code = explain(str(error)) if error.errno in (13, 28) else error, 1
+    print(f"Set-up: {reason}", file=sys.stderr)
+    return code
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from companion.publish import environment, processors
+from companion.publish import CommandError, columns, environment, processors
 from companion.runs.execute import cores
 
 ROOT = Path(environment.ROOT)
@@ -31,7 +31,6 @@ LOOPS = 2  # beside which a busy machine tests
 PYTHONS = ("python3.11", "python3.12", "python3.13")
 ROWS = (*processors.VARIABLES, ONE_CORE, BUSY, *PYTHONS)
 PARTS = ("tests", "verify")
-# of a copy
 LEFT_OUT = (
     ".git",
     ".venv",
@@ -44,16 +43,9 @@ LEFT_OUT = (
 NAMES_SHOWN = 3
 
 
-class MatrixError(ValueError):
-    """A row or part that does not exist; the message is one sentence."""
-
-
 @dataclass
 class Outcome:
-    """What came of one part of one row.
-
-    `code` is None where it could not be run, and `words` say why.
-    """
+    """What came of one part of one row; `code` is None where it could not run, `words` say why."""
 
     row: str
     part: str
@@ -83,7 +75,7 @@ def _chosen(name: str, words: Iterable[str], known: Iterable[str]) -> list[str]:
     words = list(words)
     for word in words:
         if word not in known:
-            raise MatrixError(f"{name} = {word!r} must be among {', '.join(known)}")
+            raise CommandError(f"{name} = {word!r} must be among {', '.join(known)}")
     return words or list(known)
 
 
@@ -94,9 +86,10 @@ def _row(row: str, parts: Iterable[str]) -> Iterator[Outcome]:
     elif row in PYTHONS:
         yield _whole_suite(row, str(find_python(row)))
     else:
+        variables = processors.variables(row, CACHE) if processors.VARIABLES.get(row) else {}
         with _loops(LOOPS if row == BUSY else 0):
             for part in parts:
-                yield _execute(row, part, [*_prefix(row), *_command(part)], _variables(row))
+                yield _execute(row, part, [*_prefix(row), *_command(part)], variables)
 
 
 def _impossible(row: str) -> str:
@@ -110,19 +103,8 @@ def _impossible(row: str) -> str:
 
 def _command(part: str) -> list[str]:
     """Return the command of a part; the tests use all cores that they may."""
-    if part == "verify":
-        return [sys.executable, "-m", "companion", "verify"]
-    return [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-m",
-        "sensitive",
-        "-n",
-        str(cores()),
-        "--dist",
-        "loadfile",
-    ]
+    rest = f"pytest -m sensitive -n {cores()} --dist loadfile"
+    return [sys.executable, "-m", *("companion verify" if part == "verify" else rest).split()]
 
 
 def _prefix(row: str) -> list[str]:
@@ -130,11 +112,6 @@ def _prefix(row: str) -> list[str]:
     if row != ONE_CORE:
         return []
     return ["taskset", "-c", str(min(os.sched_getaffinity(0)))]
-
-
-def _variables(row: str) -> dict[str, str]:
-    """Return what a row changes in the environment."""
-    return processors.variables(row, CACHE) if processors.VARIABLES.get(row) else {}
 
 
 @contextlib.contextmanager
@@ -154,18 +131,12 @@ def _whole_suite(row: str, python: str) -> Outcome:
     """Return what comes of the whole suite on another Python, in a copy with its own .venv."""
     copy = FOLDER / row
     _copy(copy)
-    made = _execute(
-        row,
-        "set-up",
-        [str(python), str(copy / "companion" / "publish" / "environment.py")],
-        {},
-        copy,
-    )
+    set_up = [str(python), str(copy / "companion" / "publish" / "environment.py")]
+    made = _execute(row, "set-up", set_up, {}, copy)
     if made.code:
         return made
-    return _execute(
-        row, "all tests", [environment.venv_python(str(copy)), "-m", "companion", "test"], {}, copy
-    )
+    test = [environment.venv_python(str(copy)), "-m", "companion", "test"]
+    return _execute(row, "all tests", test, {}, copy)
 
 
 def _copy(folder: Path) -> None:
@@ -179,17 +150,14 @@ def _copy(folder: Path) -> None:
 
 @functools.cache
 def find_python(name: str) -> str | None:
-    """Return the path of a Python of this name that works, or nothing: a name on the PATH may lead
-    nowhere."""
+    """Return the path of a Python of this name that works: one on the PATH may lead nowhere."""
     version = name.removeprefix("python")
     if sys.version_info[:2] == tuple(map(int, version.split("."))):
         return getattr(sys, "_base_executable", sys.executable)
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
-    places = [
-        shutil.which(name),
-        *sorted(map(str, pyenv.glob(f"{version}*/bin/{name}")), reverse=True),
-    ]
-    return next((place for place in places if place and _is_version(place, version)), None)
+    own = sorted(map(str, pyenv.glob(f"{version}*/bin/{name}")), reverse=True)
+    places = filter(None, [shutil.which(name), *own])
+    return next((place for place in places if _is_version(place, version)), None)
 
 
 def _is_version(python: str, version: str) -> bool:
@@ -223,9 +191,8 @@ def _outer(folder: Path) -> dict[str, str]:
 
 def _wait(command: list[str], variables: Mapping[str, str], folder: Path, file) -> int:
     """Run a command to its end; Ctrl-C reaches it, too, as it is in the same terminal."""
-    process = subprocess.Popen(
-        command, cwd=folder, env=variables, stdout=file, stderr=subprocess.STDOUT
-    )
+    output = {"stdout": file, "stderr": subprocess.STDOUT}
+    process = subprocess.Popen(command, cwd=folder, env=variables, **output)
     try:
         return process.wait()
     except BaseException:
@@ -236,9 +203,8 @@ def _wait(command: list[str], variables: Mapping[str, str], folder: Path, file) 
 
 def summary(log: str) -> tuple[str, list[str]]:
     """Return the last line that counts, of pytest or of verify, and the names of what failed."""
-    counted = re.findall(
-        r"(?m)^(?:=+ )?(\d+ (?:passed|failed|error|skipped|deselected).*?)(?: in [\d.]+s.*)?$", log
-    )
+    kinds = "passed|failed|error|skipped|deselected"
+    counted = re.findall(rf"(?m)^(?:=+ )?(\d+ (?:{kinds}).*?)(?: in [\d.]+s.*)?$", log)
     said = re.findall(r"(?m)^(?:verify|Set-up): (.*)$", log)
     failing = re.findall(r"(?m)^(?:FAILED|ERROR) (\S+)", log)
     last = log.strip().splitlines()[-1:] or ["it printed nothing"]
@@ -246,29 +212,22 @@ def summary(log: str) -> tuple[str, list[str]]:
 
 
 def _line(outcome: Outcome) -> str:
-    return f"{outcome.row} {outcome.part}: {_ended(outcome)}, {outcome.words}"
-
-
-def _ended(outcome: Outcome) -> str:
-    return "-" if outcome.code is None else f"exit {outcome.code} after {outcome.seconds:.0f} s"
+    ran = outcome.code is not None
+    ended = f"exit {outcome.code} after {outcome.seconds:.0f} s" if ran else "-"
+    return f"{outcome.row} {outcome.part}: {ended}, {outcome.words}"
 
 
 def table(outcomes: Iterable[Outcome]) -> str:
-    """Return one line for each part of each row: machine, part, exit, seconds, what was said, what
-    failed first."""
+    """Return one line for each part of each row: what ran how long, what it said, what failed."""
     rows = [("machine", "part", "exit", "seconds", "result", "failing")]
     for outcome in outcomes:
-        ran = outcome.code is not None
         names = " ".join(name.rpartition("/")[2] for name in outcome.failing[:NAMES_SHOWN])
-        more = (
-            f" and {len(outcome.failing) - NAMES_SHOWN} more"
-            if len(outcome.failing) > NAMES_SHOWN
-            else ""
-        )
-        code, seconds = (str(outcome.code), f"{outcome.seconds:.0f}") if ran else ("-", "-")
-        rows.append((outcome.row, outcome.part, code, seconds, outcome.words, names + more))
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+        more = len(outcome.failing) - NAMES_SHOWN
+        failing = names + (f" and {more} more" if more > 0 else "")
+        ended = (str(outcome.code), f"{outcome.seconds:.0f}")
+        ended = ("-", "-") if outcome.code is None else ended
+        rows.append((outcome.row, outcome.part, *ended, outcome.words, failing))
+    return "\n".join(columns(rows))
 
 
 def _shown(path: Path) -> str:

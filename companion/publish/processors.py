@@ -34,10 +34,7 @@ VARIABLES = {
         "MKL_ENABLE_INSTRUCTIONS": "AVX512",
         "OPENBLAS_CORETYPE": "SkylakeX",
     },
-    "compatible": {
-        "MKL_CBWR": "COMPATIBLE",
-        "OPENBLAS_CORETYPE": "Prescott",
-    },
+    "compatible": {"MKL_CBWR": "COMPATIBLE", "OPENBLAS_CORETYPE": "Prescott"},
 }
 NUMPY_KEEPS = {"sse": (), "compatible": (), "avx2": ("X86_V3", "AVX2", "FMA3")}  # of what it finds
 # as Linux names instructions
@@ -45,17 +42,12 @@ NEEDED = {"sse": "sse4_2", "avx2": "avx2", "avx512": "avx512f", "compatible": "s
 
 
 def flags(description: Path = Path("/proc/cpuinfo")) -> frozenset[str] | None:
-    """Return the instructions that this processor has, by Linux's names.
-
-    Nothing where the system does not say.
-    """
+    """Return the instructions that this processor has, by Linux's names; None if it says none."""
     if not description.exists():
         return None
     lines = description.read_text(encoding="utf-8", errors="replace").splitlines()
-    found = (
-        line.partition(":")[2].split() for line in lines if line.startswith(("flags", "Features"))
-    )
-    return frozenset(next(found, []))
+    named = (line for line in lines if line.startswith(("flags", "Features")))
+    return frozenset(next(named, "").partition(":")[2].split())
 
 
 def missing(name: str, known: frozenset[str] | None) -> str:
@@ -74,10 +66,7 @@ def playable() -> list[str]:
 
 
 def variables(name: str, cache: Path) -> dict[str, str]:
-    """Return the environment that plays a processor.
-
-    Numba's compiled code is kept apart from the others'.
-    """
+    """Return the environment that plays a processor, with compiled code of its own for numba."""
     chosen = {**VARIABLES[name], "NUMBA_CACHE_DIR": str(cache / "numba" / name)}
     # numpy only warns of names that it does not know, so it is asked for its own
     if name in NUMPY_KEEPS:

@@ -21,6 +21,7 @@ from typing import TextIO
 import psutil
 from papermill.engines import NBClientEngine, papermill_engines
 
+from companion import files
 from companion.runs.watch import VARIABLE
 
 LIVE_SECONDS, LINE_SECONDS = 1.0, 30.0  # between two lines, in a terminal and elsewhere
@@ -89,13 +90,10 @@ class Watch:
     def said(self) -> str:
         """Return how far the notebook is, in one line."""
         now = time.monotonic()
-        step = self.steps[-1:] if self.steps and self._is_open(self.steps[-1]) else []
         parts = [f"{self.name} {clock(now - self.start)}", f"cell {self.cell} of {self.cells}"]
-        return ", ".join([*parts, *(one.said(now) for one in step)])
-
-    @staticmethod
-    def _is_open(step: Step) -> bool:
-        return step.reused + step.finished < step.shards
+        last = self.steps[-1:]
+        parts += [step.said(now) for step in last if step.reused + step.finished < step.shards]
+        return ", ".join(parts)
 
 
 class Watched(NBClientEngine):
@@ -133,23 +131,15 @@ def watching(name: str, folder: Path, stream: TextIO | None = None) -> Iterator[
     file.unlink(missing_ok=True)
     watch, over = Watch(name, file), threading.Event()
     shower = threading.Thread(target=_show, args=(watch, over, stream), daemon=True)
-    before, os.environ[VARIABLE] = os.environ.get(VARIABLE), str(file)
-    shower.start()
-    try:
-        yield watch
-    finally:
-        over.set()
-        shower.join()
-        watch.look()
-        _restore(before)
-        file.unlink(missing_ok=True)
-
-
-def _restore(before: str | None) -> None:
-    if before is None:
-        os.environ.pop(VARIABLE, None)
-    else:
-        os.environ[VARIABLE] = before
+    with files.variables({VARIABLE: str(file)}):
+        shower.start()
+        try:
+            yield watch
+        finally:
+            over.set()
+            shower.join()
+            watch.look()
+            file.unlink(missing_ok=True)
 
 
 def _show(watch: Watch, over: threading.Event, stream: TextIO) -> None:
@@ -165,9 +155,8 @@ def _show(watch: Watch, over: threading.Event, stream: TextIO) -> None:
             last = time.monotonic()
             print(watch.said(), file=stream, flush=True)
     if live:
-        print(
-            "\r" + " " * (shutil.get_terminal_size().columns - 1), end="\r", file=stream, flush=True
-        )
+        blank = " " * (shutil.get_terminal_size().columns - 1)
+        print(f"\r{blank}", end="\r", file=stream, flush=True)
 
 
 def memory() -> float:

@@ -21,7 +21,8 @@ import yaml
 
 from companion import files
 from companion.claims import Claim
-from companion.publish.report.gather import Figure, Found, gather
+from companion.publish import columns
+from companion.publish.report.gather import Figure, Found, Table, gather, rows
 
 SOURCE = Path(__file__).with_name("key_numbers.yaml")
 EXACT = 1e-6  # of a number
@@ -30,7 +31,6 @@ AGREES, DIFFERS, CANNOT = "agrees", "differs", "cannot agree"
 MARKS = {AGREES: "=", DIFFERS: "!", CANNOT: " "}
 WIDEST = 57  # letters of a cell in a terminal
 LONGEST = 3  # settings that a reason names; the rest are counted
-Table = Mapping[str, Any] | list[Mapping]
 
 
 class Measured(NamedTuple):
@@ -82,32 +82,30 @@ class Comparison:
 
 def compare(here: Found, committed: Found) -> Comparison:
     """Return what a run came to, beside what is committed, for the notebooks that it ran."""
-    figures = {figure.name: figure for figure in here.figures}
-    theirs = {figure.name: figure for figure in committed.figures}
-    both = [(figures[name], theirs[name]) for name in figures if name in theirs]
-    numbers = [row for mine, old in both for row in _numbers(mine, old)]
+    both = figures_of_both(here, committed)
+    keys = {name: entry["numbers"] for name, entry in key_numbers().items()}
+    numbers = [_number(key, *pair) for pair in both for key in keys.get(pair[0].name, [])]
     before = {claim.key: claim for claim in committed.claims}
     pairs = [(claim, before[claim.key]) for claim in here.claims if claim.key in before]
-    verdicts = [_verdict(*pair, figures, theirs) for pair in pairs]
+    verdicts = [_verdict(*pair, here, committed) for pair in pairs]
     return Comparison(here, committed, numbers, verdicts)
+
+
+def figures_of_both(here: Found, committed: Found) -> list[tuple[Figure, Figure]]:
+    """Return every figure that both have: ours and the committed one."""
+    theirs = {figure.name: figure for figure in committed.figures}
+    return [(mine, theirs[mine.name]) for mine in here.figures if mine.name in theirs]
 
 
 @cache
 def key_numbers() -> dict[str, dict]:
     """Return each figure's key numbers, and the parameters that settle what they measure."""
     figures = yaml.safe_load(SOURCE.read_text(encoding="utf-8"))["figures"]
-    return {
-        name: {**entry, "settled_by": _flat(entry["settled_by"])} for name, entry in figures.items()
-    }
+    return {name: e | {"settled_by": _flat(e["settled_by"])} for name, e in figures.items()}
 
 
 def _flat(names: Iterable) -> list[str]:
     return [one for name in names for one in (name if isinstance(name, list) else [name])]
-
-
-def _numbers(here: Figure, committed: Figure) -> list[Row]:
-    entry = key_numbers().get(here.name, {"numbers": []})
-    return [_number(key, here, committed) for key in entry["numbers"]]
 
 
 def _number(key: Mapping, here: Figure, committed: Figure) -> Row:
@@ -151,17 +149,8 @@ def _row(table: Table | None, key: Mapping) -> Mapping | None:
     """Return the one row that a key means, the last of several where it says so."""
     if table is None or "where" not in key:
         return table if isinstance(table, Mapping) else None
-    rows = _rows(table)
-    chosen = [
-        row for row in rows if all(row.get(name) == is_ for name, is_ in key["where"].items())
-    ]
+    chosen = [row for row in rows(table) if key["where"].items() <= row.items()]
     return max(chosen, key=lambda row: row[key["last"]] if "last" in key else 0, default=None)
-
-
-def _rows(table: Table) -> list[Mapping]:
-    if not isinstance(table, Mapping):
-        return list(table)
-    return [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
 
 
 def _ends(row: Mapping, key: Mapping, value: float) -> tuple[float, float]:
@@ -182,14 +171,10 @@ def shown(number: Measured | None, percent: bool = False) -> str:
     """Return a number with its interval in words."""
     if number is None:
         return "-"
-    value, *ends = (_short(one, percent) for one in number)
+    value, *ends = (f"{100 * one:.1f} %" if percent else f"{one:.3g}" for one in number)
     if number.low == number.high:
         return value
     return f"{value} (no interval)" if math.isnan(number.low) else f"{value} [{', '.join(ends)}]"
-
-
-def _short(value: float, percent: bool) -> str:
-    return f"{100 * value:.1f} %" if percent else f"{value:.3g}"
 
 
 def other_settings(here: Figure, committed: Figure) -> str:
@@ -204,9 +189,8 @@ def other_settings(here: Figure, committed: Figure) -> str:
 
 def _plain(figure: Figure, name: str) -> str:
     value = figure.params.get(name, "nothing")
-    return (
-        f"{len(value)} values" if isinstance(value, list) and len(str(value)) > 20 else f"{value}"
-    )
+    long = isinstance(value, list) and len(str(value)) > 20
+    return f"{len(value)} values" if long else str(value)
 
 
 def _other_data(here: Figure, committed: Figure) -> list[str]:
@@ -214,38 +198,28 @@ def _other_data(here: Figure, committed: Figure) -> list[str]:
     digests = [sorted(record["sha256"] for record in figure.data) for figure in (here, committed)]
     if digests[0] == digests[1]:
         return []
-    kinds = [
-        " and ".join(sorted({one["kind"] for one in figure.data})) for figure in (here, committed)
-    ]
+    both = ({one["kind"] for one in figure.data} for figure in (here, committed))
+    kinds = [" and ".join(sorted(each)) for each in both]
     return [f"{kinds[0]} data, not {kinds[1]}" if kinds[0] != kinds[1] else "other data"]
 
 
-def _verdict(here: Claim, committed: Claim, figures: Mapping, theirs: Mapping) -> Row:
+def _verdict(mine: Claim, old: Claim, here: Found, committed: Found) -> Row:
     """Return a verdict, compared."""
-    texts = (here.key, here.sentence, committed.sentence)
-    if here.verdict == committed.verdict:
-        return Row(here.where, *texts, AGREES)
-    mine, old = figures.get(here.figure), theirs.get(here.figure)
-    settings = other_settings(mine, old) if mine and old else ""
-    profiles = [profile_of(found) for found in (figures, theirs)]
-    if not settings and profiles[0] != profiles[1]:
-        settings = f"made at profile {profiles[0]}, not {profiles[1]}"
-    return Row(here.where, *texts, CANNOT if settings else DIFFERS, settings)
-
-
-def profile_of(figures: Mapping[str, Figure]) -> str:
-    """Return the profiles that figures were made at, in words."""
-    names = {figure.params.get("profile", "") for figure in figures.values()} - {""}
-    return " and ".join(sorted(names)) or "unknown"
+    texts = (mine.key, mine.sentence, old.sentence)
+    if mine.verdict == old.verdict:
+        return Row(mine.where, *texts, AGREES)
+    own = (pair for pair in figures_of_both(here, committed) if pair[0].name == mine.figure)
+    settings = "".join(other_settings(*pair) for pair in own)
+    if not settings and here.profile() != committed.profile():
+        settings = f"made at profile {here.profile()}, not {committed.profile()}"
+    return Row(mine.where, *texts, CANNOT if settings else DIFFERS, settings)
 
 
 def _tally(rows: list[Row]) -> str:
     """Return how many rows agree, differ and cannot agree, in words; nothing without rows."""
     words = {AGREES: "agree", DIFFERS: "differ", CANNOT: "cannot agree at this size"}
     counted = Counter(row.outcome for row in rows)
-    return ", ".join(
-        f"{counted[outcome]} {words[outcome]}" for outcome in words if counted[outcome]
-    )
+    return ", ".join(f"{counted[one]} {words[one]}" for one in words if counted[one])
 
 
 def text(comparison: Comparison) -> str:
@@ -260,14 +234,9 @@ def text(comparison: Comparison) -> str:
 
 def _lines(rows: list[Row]) -> list[str]:
     """Return rows in columns, each reason once: below the rows that share it."""
-    widths = [
-        max((len(cell) for cell in column), default=0)
-        for column in zip(*map(_cells, rows), strict=True)
-    ]
     lines: list[str] = []
-    for number, row in enumerate(rows):
-        cells = (cell.ljust(width) for cell, width in zip(_cells(row), widths, strict=True))
-        lines.append(f"  {'  '.join(cells)}".rstrip())
+    for number, (row, line) in enumerate(zip(rows, columns(list(map(_cells, rows))), strict=True)):
+        lines.append(f"  {line}")
         following = [(next_row.what, next_row.reason) for next_row in rows[number + 1 : number + 2]]
         if row.reason and (row.what, row.reason) not in following:
             lines.append(f"      {row.said}")
@@ -276,10 +245,8 @@ def _lines(rows: list[Row]) -> list[str]:
 
 def _cells(row: Row) -> tuple[str, ...]:
     texts = (row.what, row.name, row.here, row.committed)
-    return (
-        MARKS[row.outcome],
-        *(textwrap.shorten(text, WIDEST, placeholder="...") for text in texts),
-    )
+    short = (textwrap.shorten(text, WIDEST, placeholder="...") for text in texts)
+    return (MARKS[row.outcome], *short)
 
 
 def between(folder: Path, committed: Path, root: Path) -> Comparison:
@@ -291,6 +258,6 @@ def write(comparison: Comparison) -> Path:
     """Write the comparison as a page beside the figures of the run, and return its path."""
     from companion.publish.report import comparison as page
 
-    path, shown_page = comparison.here.folder / "comparison.html", page.render(comparison)
-    files.write(path, lambda file: file.write(shown_page.encode()))
+    path = comparison.here.folder / "comparison.html"
+    files.put(path, page.render(comparison))
     return path

@@ -55,15 +55,12 @@ def render(root: Path) -> dict[str, str]:
     for path in found.executed:
         source = f"figures/notebooks/{path.stem}.html"
         pages[source] = notebooks.render(path, found, _menu(source)[1:])
-    texts = {path: markup.markdown(path.read_text("utf-8")) for path in _documents(root)}
+    written = sorted({path for pattern in WRITTEN for path in root.glob(pattern)})
+    texts = {path: markup.markdown(path.read_text("utf-8")) for path in written}
     documents = {path.relative_to(root).as_posix(): text for path, text in texts.items()}
     titles = {source: _title(text) or source for source, text in documents.items()}
     pages |= {source: _document(source, titles[source], documents[source]) for source in documents}
     return pages | _reference()
-
-
-def _documents(root: Path) -> list[Path]:
-    return sorted({path for pattern in WRITTEN for path in root.glob(pattern)})
 
 
 def _title(text: str) -> str:
@@ -103,22 +100,21 @@ def _reference() -> dict[str, str]:
     """Return a page for every module of ldp_core, and one that lists them."""
     names = [module.name for module in pkgutil.walk_packages(ldp_core.__path__, "ldp_core.")]
     modules = {_source(module): module for module in map(importlib.import_module, names)}
-    about = {source: inspect.getdoc(module) or "" for source, module in modules.items()}
-    first = {
-        source: f"{modules[source].__name__}: {about[source].partition('.')[0]}" for source in about
-    }
-    template = markup.environment.get_template("api.html")
-    pages = {
-        source: template.render(
-            title=module.__name__,
-            menu=_menu(source),
-            about=about[source],
-            entries=_entries(module),
-            lines=inspect.getsource(module).splitlines(),
-        )
-        for source, module in modules.items()
-    }
-    return pages | {API: _index(API, first)}
+    pages = {source: _module(source, module) for source, module in modules.items()}
+    firsts = ((inspect.getdoc(module) or "").partition(".")[0] for module in modules.values())
+    named = zip(modules.items(), firsts, strict=True)
+    return pages | {API: _index(API, {source: f"{m.__name__}: {it}" for (source, m), it in named})}
+
+
+def _module(source: str, module: ModuleType) -> str:
+    """Return the page of a module: what it says, what it offers, and its lines."""
+    return markup.environment.get_template("api.html").render(
+        title=module.__name__,
+        menu=_menu(source),
+        about=inspect.getdoc(module) or "",
+        entries=_entries(module),
+        lines=inspect.getsource(module).splitlines(),
+    )
 
 
 def _source(module: ModuleType) -> str:
@@ -129,14 +125,10 @@ def _source(module: ModuleType) -> str:
 def _entries(module: ModuleType) -> Iterator[tuple[str, str, str]]:
     """Yield name, signature and docstring of what a module offers, methods after their class."""
     for name, thing in vars(module).items():
-        if (
-            name[0] != "_"
-            and callable(thing)
-            and getattr(thing, "__module__", "") == module.__name__
-        ):
+        own = callable(thing) and getattr(thing, "__module__", "") == module.__name__
+        if own and name[0] != "_":
             yield name, _signature(thing), inspect.getdoc(thing) or ""
-            own = vars(thing).items() if inspect.isclass(thing) else ()
-            for inner, value in own:
+            for inner, value in vars(thing).items() if inspect.isclass(thing) else ():
                 method = getattr(value, "__func__", getattr(value, "fget", value))
                 if inner[0] != "_" and inspect.isfunction(method) and method.__doc__:
                     yield f"{name}.{inner}", _signature(method), inspect.getdoc(method) or ""

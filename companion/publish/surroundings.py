@@ -9,40 +9,30 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from companion import files
+from companion.publish import CommandError
 from companion.runs.store import default_folder
 
 SCHEDULER_SECONDS = 5  # to answer a knock
 
 
-class BatchError(ValueError):
-    """A command that cannot be carried out; the message is one sentence."""
-
-
 def check(output: Path, notebooks: Path) -> None:
     """Refuse what would stop a notebook on its way: folders, and environment variables."""
-    for name, folder in (
-        ("OUTPUT", output),
-        ("LDP_CACHE", default_folder()),
-        ("LDP_CACHE", notebooks),
-    ):
+    folders = (("OUTPUT", output), ("LDP_CACHE", default_folder()), ("LDP_CACHE", notebooks))
+    for name, folder in folders:
         if reason := files.why_not_writable(folder):
-            raise BatchError(
-                f"{name} = {str(folder)!r} must be a folder that can be written to: {reason}"
-            )
+            rule = f"must be a folder that can be written to: {reason}"
+            raise CommandError(f"{name} = {str(folder)!r} {rule}")
     workers = os.environ.get("WORKERS") or "1"
     if not (workers.isascii() and workers.isdigit() and int(workers) >= 1):
-        raise BatchError(f"WORKERS = {workers!r} must be a whole number, at least 1")
+        raise CommandError(f"WORKERS = {workers!r} must be a whole number, at least 1")
     if "SCHEDULER" in os.environ:
         _check_scheduler(os.environ["SCHEDULER"])
     data = os.environ.get("LDP_DATA")
     if data and not Path(data).expanduser().is_dir():
-        raise BatchError(f"LDP_DATA = {data!r} must name a folder")
+        raise CommandError(f"LDP_DATA = {data!r} must name a folder")
     if data == "":
-        print(
-            "LDP_DATA is set and empty: data come from the cache, or are stand-ins",
-            file=sys.stderr,
-            flush=True,
-        )
+        said = "LDP_DATA is set and empty: data come from the cache, or are stand-ins"
+        print(said, file=sys.stderr, flush=True)
 
 
 def _check_scheduler(address: str) -> None:
@@ -54,10 +44,9 @@ def _check_scheduler(address: str) -> None:
         host = port = None
     if not (host and port):
         rule = "must be unset, or the address of a Dask scheduler: tcp://127.0.0.1:8786"
-        raise BatchError(f"SCHEDULER = {address!r} {rule}")
+        raise CommandError(f"SCHEDULER = {address!r} {rule}")
     try:
         socket.create_connection((host, port), timeout=SCHEDULER_SECONDS).close()
     except OSError as error:
-        raise BatchError(
-            f"SCHEDULER = {address!r} must answer, and does not: {error.strerror or error}"
-        ) from None
+        reason = error.strerror or error
+        raise CommandError(f"SCHEDULER = {address!r} must answer, and does not: {reason}") from None

@@ -30,23 +30,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fnmatch import fnmatch
 
-EXACT, SHARE, DEPENDENT, DATA, VERDICT, ABSENT, FAILED = (
-    "exact number",
-    "share of samples",
-    "processor-dependent number",
-    "data",
-    "verdict",
-    "missing or new",
-    "failed",
-)
+EXACT, SHARE, DEPENDENT = "exact number", "share of samples", "processor-dependent number"
+DATA, VERDICT, ABSENT, FAILED = "data", "verdict", "missing or new", "failed"
 ADVICE = {
     FAILED: "a notebook did not run to its end: see above; nothing of it was compared",
     DATA: "shipped data have other bytes: `git status` and `git lfs` or line endings may have "
     "changed a file, or this commit changes a generator; everything that follows from it was not "
     "compared",
     EXACT: "no processor may change these: a formula, a random draw or the version of a package "
-    "differs from the pins; "
-    "if this commit means to change them, `make verify UPDATE=1` writes the new ones",
+    "differs from the pins; if this commit means to change them, `make verify UPDATE=1` writes the "
+    "new ones",
     SHARE: "too many samples fell to the other side for ties: look for a changed draw before "
     "anything else",
     DEPENDENT: "further away than other processors and seeds were seen to move it: run "
@@ -59,10 +52,7 @@ ADVICE = {
 
 @dataclass(frozen=True)
 class Tolerance:
-    """How far a number may be from its reference: at least absolute + relative * |reference|.
-
-    `why` says what moves it.
-    """
+    """How far a number may be from its reference: absolute + relative |reference|, and why."""
 
     kind: str
     why: str
@@ -76,44 +66,22 @@ class Tolerance:
 
 
 ONE_OF_TWENTY = 0.05  # the smallest test set of the profile has twenty points
-NETWORK = Tolerance(
-    DEPENDENT, "float32 networks differ in the last bit", relative=0.01, absolute=ONE_OF_TWENTY
-)
-SEARCH = Tolerance(
-    DEPENDENT, "where a search ends", relative=0.01, absolute=ONE_OF_TWENTY, searched=True
-)
-SAMPLED = Tolerance(
-    SHARE, "one sample that ties may fall to either side", relative=1e-6, absolute=0.01
-)
-ROUNDED = Tolerance(EXACT, "double precision, sums in another order", relative=1e-6, absolute=1e-9)
+NETWORK = Tolerance(DEPENDENT, "float32 networks differ in the last bit", 0.01, ONE_OF_TWENTY)
+SEARCH = Tolerance(DEPENDENT, "where a search ends", 0.01, ONE_OF_TWENTY, searched=True)
+SAMPLED = Tolerance(SHARE, "one sample that ties may fall to either side", 1e-6, 0.01)
+ROUNDED = Tolerance(EXACT, "double precision, sums in another order", 1e-6, 1e-9)
+SHARES = ("audit", "audited", "exact", "lower", "upper", "accuracy", "lost", "final_difference")
 TOLERANCES = (  # the first pattern that fits a number's name: figure.entry.position
     ("fig5*", SEARCH),
     ("fig7*", SEARCH),
     ("fig4*", NETWORK),
     ("fig6*", NETWORK),
-    *(
-        (f"*.{name}*", SAMPLED)
-        for name in (
-            "audit",
-            "audited",
-            "exact",
-            "lower",
-            "upper",
-            "accuracy",
-            "lost",
-            "final_difference",
-        )
-    ),
+    *((f"*.{name}*", SAMPLED) for name in SHARES),
     ("fig2.summary.*", SAMPLED),
     ("fig3_frontier.frontier.delta.*", SAMPLED),
     ("*", ROUNDED),
 )
-DECIDED = (
-    "right",
-    "diverged",
-    "sentence",
-    "hits",
-)  # of one search or training, unless they are rates
+DECIDED = ("right", "diverged", "sentence", "hits")  # of one search, unless they are rates
 
 
 def tolerance(name: str) -> Tolerance:

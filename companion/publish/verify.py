@@ -7,10 +7,8 @@ same everywhere. figures/ is not touched. `tolerances` says what must agree, and
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
-import os
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -27,7 +25,6 @@ from companion.publish.tolerances import (
     DEPENDENT,
     EXACT,
     FAILED,
-    SHARE,  # noqa: F401
     VERDICT,
     tolerance,
 )
@@ -58,10 +55,9 @@ def run(number: str | None = None, update: bool = False) -> int:
         wrong += differences(name, entry, reference.get(name))
     _say(wrong)
     if not wrong:
-        compared = sum(1 for name in measured for _ in _leaves_of(reference[name]))
-        print(
-            f"verify: {compared} numbers and verdicts of {len(measured)} notebooks are as they were"
-        )
+        compared = sum(_count(reference[name]) for name in measured)
+        notebooks = f"{len(measured)} notebooks"
+        print(f"verify: {compared} numbers and verdicts of {notebooks} are as they were")
     return 1 if wrong else 0
 
 
@@ -70,16 +66,11 @@ def _say(wrong: list[Difference]) -> None:
     if not wrong:
         return
     print("\n".join(f"{kind}: {sentence}" for kind, sentence in wrong[:SHOWN]))
-    print(
-        f"verify: {len(wrong)} differences"
-        + (f", the first {SHOWN} above" if len(wrong) > SHOWN else "")
-    )
+    above = f", the first {SHOWN} above" if len(wrong) > SHOWN else ""
+    print(f"verify: {len(wrong)} differences{above}")
     counted = Counter(kind for kind, _ in wrong)
-    print(
-        "\n".join(
-            f"  {counted[kind]} of kind {kind}: {ADVICE[kind]}" for kind in ADVICE if counted[kind]
-        )
-    )
+    for kind in filter(counted.get, ADVICE):
+        print(f"  {counted[kind]} of kind {kind}: {ADVICE[kind]}")
 
 
 def _update(number: str | None) -> int:
@@ -99,10 +90,8 @@ def _update(number: str | None) -> int:
     _write({name: entry for name, entry in {**load(), **measured}.items() if name in known})
     _say(wrong)
     seen = f"as {len(others) + 1} processors and {len(OTHER_SEEDS) + 1} seeds gave them"
-    print(
-        f"verify: wrote the numbers of {', '.join(measured) or 'no notebook'} {seen} "
-        f"to {REFERENCE.relative_to(batch.ROOT)}"
-    )
+    names, place = ", ".join(measured) or "no notebook", REFERENCE.relative_to(batch.ROOT)
+    print(f"verify: wrote the numbers of {names} {seen} to {place}")
     return 1 if wrong else 0
 
 
@@ -113,23 +102,18 @@ def _measure(
     seed: int | None = None,
 ) -> tuple[Numbers, list[Difference]]:
     """Return what the notebooks came to from nothing, and those that failed."""
-    chosen, scratch = (
-        [path.stem for path in batch.notebooks(number)],
-        batch.CACHE / "verify" / name.replace(" ", "-"),
-    )
+    chosen = [path.stem for path in batch.notebooks(number)]
+    scratch = batch.CACHE / "verify" / name.replace(" ", "-")
     shutil.rmtree(scratch, ignore_errors=True)
-    with _alone(scratch / "cache", variables or {}):
+    # notebooks see neither the reader's data nor earlier results
+    alone = {"LDP_DATA": None, "LDP_CACHE": str(scratch / "cache"), **(variables or {})}
+    with files.variables(alone):
         batch.run("smoke", number, seed, scratch / "figures")
-    finished = [
-        name for name in chosen if (scratch / "figures" / "notebooks" / f"{name}.ipynb").exists()
-    ]
-    failed = [
-        Difference(FAILED, f"{nb} ({name}): its numbers were not compared")
-        for nb in chosen
-        if nb not in finished
-    ]
+    finished = {path.stem for path in (scratch / "figures" / "notebooks").glob("*.ipynb")}
+    sentence = f"{{}} ({name}): its numbers were not compared"
+    failed = [Difference(FAILED, sentence.format(nb)) for nb in chosen if nb not in finished]
     collected = collect(scratch / "figures")
-    return {name: collected.get(name, _nothing()) for name in finished}, failed
+    return {nb: collected.get(nb, _nothing()) for nb in chosen if nb in finished}, failed
 
 
 def _nothing() -> dict:
@@ -159,24 +143,20 @@ def derive(
 ) -> Iterator[Difference]:
     """Add to a notebook's numbers how far they were seen to move; yield what must not move."""
     others = [other[notebook] for other in emulated if notebook in other]
+    nothing: dict = {"data": None, "numbers": {}}
     for figure, record in entry["figures"].items():
         record["away"] = {}
-        for found in (other["figures"].get(figure, _no_figure()) for other in others):
+        for found in (other["figures"].get(figure, nothing) for other in others):
             if found["data"] == record["data"]:
                 yield from _widen(record, figure, found["numbers"], is_seed=False)
             else:
                 yield Difference(DATA, f"{notebook}: the data of {figure} depend on the processor")
         for other in (other[notebook] for other in seeds if notebook in other):
-            yield from _widen(
-                record, figure, other["figures"].get(figure, _no_figure())["numbers"], is_seed=True
-            )
+            found = other["figures"].get(figure, nothing)
+            yield from _widen(record, figure, found["numbers"], is_seed=True)
     for key, verdict in entry["verdicts"].items():
         given = {other["verdicts"].get(key, verdict) for other in others} - {verdict}
         entry["verdicts"][key] = [verdict, *sorted(given)] if given else verdict
-
-
-def _no_figure() -> dict:
-    return {"data": None, "numbers": {}}
 
 
 def _widen(record: dict, figure: str, numbers: object, is_seed: bool) -> Iterator[Difference]:
@@ -186,25 +166,22 @@ def _widen(record: dict, figure: str, numbers: object, is_seed: bool) -> Iterato
     for name, value in _leaves(figure, record["numbers"]):
         allowed, other = tolerance(name), found.get(name)
         if allowed.kind == DEPENDENT:
-            if (
-                isinstance(value, float)
-                and _are_numbers(other)
-                and (allowed.searched or not is_seed)
-            ):
+            moves = isinstance(value, float) and _are_numbers(other)
+            if moves and (allowed.searched or not is_seed):
                 key, distance = name if is_seed else _column(name), _rounded_up(abs(value - other))
-                if MARGIN * distance > max(
-                    allowed.floor(0.0), record["away"].get(key, 0.0) * MARGIN
-                ):
+                known = record["away"].get(key, 0.0)
+                if distance > known and MARGIN * distance > allowed.floor(0.0):
                     record["away"][key] = distance
-        elif not is_seed and (sentence := _compare(name, other, value, allowed.floor)):
+            continue
+        floor = allowed.floor(value) if _are_numbers(value) else 0.0
+        if not is_seed and (sentence := _compare(name, other, value, floor)):
             yield Difference(allowed.kind, f"it depends on the processor: {sentence}")
 
 
 def _rounded_up(distance: float) -> float:
     """Return a distance with three digits, not less than it is; 0 for what rounding does."""
-    return (
-        0.0 if distance < 1e-9 or not math.isfinite(distance) else float(f"{1.005 * distance:.3g}")
-    )
+    nothing = distance < 1e-9 or not math.isfinite(distance)
+    return 0.0 if nothing else float(f"{1.005 * distance:.3g}")
 
 
 def differences(
@@ -215,13 +192,11 @@ def differences(
         update = f"`make verify UPDATE=1 NB={notebook[:2]}` writes one"
         yield Difference(ABSENT, f"{notebook}: there is no reference; {update}")
         return
-    for figure in sorted(measured["figures"].keys() | reference["figures"].keys()):
-        for kind, sentence in _of_figure(
-            figure, measured["figures"].get(figure), reference["figures"].get(figure)
-        ):
-            yield Difference(kind, f"{notebook}: {sentence}")
-    for kind, sentence in _of_verdicts(measured["verdicts"], reference["verdicts"]):
-        yield Difference(kind, f"{notebook}: {sentence}")
+    here, there = measured["figures"], reference["figures"]
+    every = sorted(here.keys() | there.keys())
+    found = [one for name in every for one in _of_figure(name, here.get(name), there.get(name))]
+    found += _of_verdicts(measured["verdicts"], reference["verdicts"])
+    yield from (Difference(kind, f"{notebook}: {sentence}") for kind, sentence in found)
 
 
 def _of_figure(
@@ -230,13 +205,10 @@ def _of_figure(
     if measured is None or reference is None:
         yield Difference(ABSENT, f"{figure} is {'new' if reference is None else 'missing'}")
     elif measured["data"] != reference["data"]:
-        here, there = (
-            ", ".join(text[:12] for text in record["data"]) for record in (measured, reference)
-        )
-        yield Difference(
-            DATA,
-            f"{figure} is of data {here or 'none'}, the reference of {there or 'none'} (SHA-256)",
-        )
+        both = ([text[:12] for text in record["data"]] for record in (measured, reference))
+        here, there = (", ".join(texts) or "none" for texts in both)
+        sentence = f"{figure} is of data {here}, the reference of {there} (SHA-256)"
+        yield Difference(DATA, sentence)
     else:
         yield from _of_numbers(figure, measured["numbers"], reference)
 
@@ -246,10 +218,11 @@ def _of_numbers(figure: str, measured: object, reference: Mapping) -> Iterator[D
     for name in sorted(here.keys() | there.keys()):
         if name not in here or name not in there:
             yield Difference(ABSENT, f"{name} is {'new' if name in here else 'missing'}")
-        elif sentence := _compare(
-            name, here[name], there[name], lambda value, name=name: reach(name, there, reference)
-        ):
-            yield Difference(_kind(name, there[name]), sentence)
+            continue
+        far = reach(name, there, reference) if _are_numbers(there[name]) else 0.0
+        if sentence := _compare(name, here[name], there[name], far):
+            words_or_whole = there[name] is not None and not isinstance(there[name], float)
+            yield Difference(EXACT if words_or_whole else tolerance(name).kind, sentence)
 
 
 def _of_verdicts(measured: Mapping, reference: Mapping) -> Iterator[Difference]:
@@ -259,10 +232,8 @@ def _of_verdicts(measured: Mapping, reference: Mapping) -> Iterator[Difference]:
             continue
         allowed = reference[key] if isinstance(reference[key], list) else [reference[key]]
         if measured[key] not in allowed:
-            yield Difference(
-                VERDICT,
-                f"{key} is {measured[key]!r}, the reference {' or '.join(map(repr, allowed))}",
-            )
+            there = " or ".join(map(repr, allowed))
+            yield Difference(VERDICT, f"{key} is {measured[key]!r}, the reference {there}")
 
 
 def reach(name: str, reference: Mapping[str, Any], record: Mapping) -> float:
@@ -281,24 +252,22 @@ def _own_interval(name: str, reference: Mapping[str, Any]) -> float:
     for position, part in enumerate(parts):
         stem = part.removesuffix("_low").removesuffix("_high")
         for low, high in ((f"{stem}_low", f"{stem}_high"), ("low", "high")):
-            ends: list[Any] = [
-                reference.get(".".join([*parts[:position], end, *parts[position + 1 :]]))
-                for end in (low, high)
-            ]
+            before, behind = parts[:position], parts[position + 1 :]
+            names = (".".join([*before, end, *behind]) for end in (low, high))
+            ends: list[Any] = [reference.get(beside) for beside in names]
             if _are_numbers(*ends):
                 return abs(ends[1] - ends[0]) / 2
     return 0.0
 
 
-def _compare(name: str, value, reference, reach_of) -> str:
-    """Return what is wrong with a number, or nothing."""
+def _compare(name: str, value, reference, allowed: float) -> str:
+    """Return what is wrong with a number that may be so far off, or nothing."""
     if value == reference or (_is_decided(name, reference) and type(value) is type(reference)):
         return ""
     if not _are_numbers(value, reference):
         return f"{name} is {value!r}, the reference {reference!r}"
     if isinstance(value, int) and isinstance(reference, int):
         return f"{name} is {value}, the reference {reference}; whole numbers must be equal"
-    allowed = reach_of(reference)
     if abs(value - reference) <= allowed:
         return ""
     low, high = reference - allowed, reference + allowed
@@ -306,19 +275,10 @@ def _compare(name: str, value, reference, reach_of) -> str:
     return f"{name} is {value:.9g}, {there} ({tolerance(name).why})"
 
 
-def _kind(name: str, reference) -> str:
-    """Return the kind of a difference: words and whole numbers are exact wherever they stand."""
-    return tolerance(name).kind if isinstance(reference, float) or reference is None else EXACT
-
-
 def _is_decided(name: str, value) -> bool:
     """Return whether this is what one search or training came to, in float32."""
-    is_rate = isinstance(value, float)
-    return (
-        not is_rate
-        and tolerance(name).kind == DEPENDENT
-        and any(part in DECIDED for part in name.split("."))
-    )
+    one = any(part in DECIDED for part in name.split("."))  # and no rate
+    return one and not isinstance(value, float) and tolerance(name).kind == DEPENDENT
 
 
 def _are_numbers(*values) -> bool:
@@ -330,15 +290,15 @@ def _column(name: str) -> str:
     return ".".join(part for part in name.split(".") if not part.isdigit())
 
 
-def _leaves_of(entry: Mapping) -> Iterator[tuple[str, Any]]:
-    """Yield every number of a notebook with its name, figure.entry.position; verdicts, data."""
-    for figure, record in entry["figures"].items():
-        yield f"{figure} data", record["data"]
-        yield from _leaves(figure, record["numbers"])
-    yield from entry["verdicts"].items()
+def _count(entry: Mapping) -> int:
+    """Return how many numbers and verdicts a notebook has, the data of each figure as one."""
+    numbers = [record["numbers"] for record in entry["figures"].values()]
+    of_figures = sum(1 + sum(1 for _ in _leaves("", each)) for each in numbers)
+    return of_figures + len(entry["verdicts"])
 
 
 def _leaves(name: str, value) -> Iterator[tuple[str, Any]]:
+    """Yield every number with its name, figure.entry.position."""
     if isinstance(value, dict | list):
         for key, child in value.items() if isinstance(value, dict) else enumerate(value):
             yield from _leaves(f"{name}.{key}", child)
@@ -359,32 +319,9 @@ def _write(numbers: Numbers) -> None:
     """Write the reference, a figure a line."""
     parts = []
     for notebook, entry in sorted(numbers.items()):
-        figures = ",\n".join(
-            f'  "{name}": {json.dumps(record, sort_keys=True)}'
-            for name, record in sorted(entry["figures"].items())
-        )
+        records = sorted(entry["figures"].items())
+        lines = [f'  "{name}": {json.dumps(record, sort_keys=True)}' for name, record in records]
+        figures = ",\n".join(lines)
         verdicts = json.dumps(entry["verdicts"], sort_keys=True)
         parts.append(f'"{notebook}": {{"figures": {{\n{figures}\n }}, "verdicts": {verdicts}}}')
-    text = "{\n" + ",\n".join(parts) + "\n}\n"
-    files.write(REFERENCE, lambda file: file.write(text.encode()))
-
-
-@contextlib.contextmanager
-def _alone(cache: Path, variables: Mapping[str, str]) -> Iterator[None]:
-    """Let notebooks see neither the reader's data nor earlier results; set more variables."""
-    changed = {"LDP_DATA": None, "LDP_CACHE": str(cache), **variables}
-    before = {name: os.environ.get(name) for name in changed}
-    _set(changed)
-    try:
-        yield
-    finally:
-        _set(before)
-
-
-def _set(variables: Mapping[str, str | None]) -> None:
-    """Set environment variables, or remove those that have no value."""
-    for name, value in variables.items():
-        if value is None:
-            os.environ.pop(name, None)
-        else:
-            os.environ[name] = value
+    files.put(REFERENCE, "{\n" + ",\n".join(parts) + "\n}\n")

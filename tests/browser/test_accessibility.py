@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from companion.publish import environment, reproduce
+from companion.publish import CommandError, environment, reproduce
 from companion.publish.play import build
 from companion.publish.report import gather
 
@@ -30,7 +30,7 @@ def axe():
     """Return the source of axe-core, which `make play` pins, or skip by name without npm."""
     try:
         path = build.installed(ROOT) / "axe-core" / "axe.min.js"
-    except build.PlayError as error:
+    except CommandError as error:
         pytest.skip(f"axe-core cannot be had: {error}")
     return path.read_text(encoding="utf-8")
 

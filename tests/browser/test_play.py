@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from companion.publish import environment
+from companion.publish import CommandError, environment
 from companion.publish.play import build, pages, serve
 from ldp_core.randomness import Purpose, generator
 
@@ -29,7 +29,7 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("play") / "pages"
     try:
         build.build(ROOT, folder)
-    except build.PlayError as error:
+    except CommandError as error:
         pytest.skip(f"play: {error}")
     return folder
 

@@ -18,35 +18,22 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from companion.publish import CommandError
 from companion.publish.play import pages
 from companion.publish.play.slides import slides
 
 HERE = Path(__file__).parent
 PINS = ("package.json", "package-lock.json")
-PYODIDE = (
-    "pyodide.js",
-    "pyodide.asm.js",
-    "pyodide.asm.wasm",
-    "python_stdlib.zip",
-    "pyodide-lock.json",
-)
+PYODIDE = [f"pyodide{end}" for end in (".js", ".asm.js", ".asm.wasm", "-lock.json")]
+PYODIDE += ["python_stdlib.zip"]
 LIBRARY = "lib/python3.12/site-packages/"  # of the numpy package
 NOT_NEEDED = (".pyi", ".a", ".h", ".c", ".f")  # of numpy, when it only runs
-OWN = tuple(
-    f"companion/{name}.py" for name in ("__init__", "exercises", "explore", "publish/__init__")
-)
+OWN = ("__init__.py", "exercises.py", "explore.py", "publish/__init__.py")  # of the companion
 SECONDS = 600  # that npm may take
 
 
-class PlayError(Exception):
-    """One sentence that says why there are no pages."""
-
-
 def build(root: Path, folder: Path, home: str = "") -> None:
-    """Replace `folder` by the pages and all that they need.
-
-    `home` is where their menu leads back.
-    """
+    """Replace `folder` by the pages and all that they need; their menu leads back to `home`."""
     packages = installed(root)
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(HERE / "static", folder)
@@ -66,7 +53,7 @@ def build_or_say(root: Path, folder: Path) -> str:
     try:
         build(root, folder, "../index.html")
         return ""
-    except PlayError as error:
+    except CommandError as error:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         shutil.copyfile(HERE / "static" / "play.css", folder / "play.css")
@@ -91,26 +78,24 @@ def installed(root: Path) -> Path:
 def _npm(folder: Path) -> None:
     program = shutil.which("npm")
     if program is None:
-        raise PlayError("npm is not installed; it fetches Python for browsers, once")
+        raise CommandError("npm is not installed; it fetches Python for browsers, once")
     command = [program, "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
     try:
         ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=SECONDS)
     except subprocess.TimeoutExpired:
-        raise PlayError(f"npm did not answer within {SECONDS} seconds") from None
+        raise CommandError(f"npm did not answer within {SECONDS} seconds") from None
     if ended.returncode:
         told = [line for line in ended.stderr.splitlines() if line.startswith("npm error")]
-        raise PlayError(
-            f"npm could not fetch the packages: {' '.join(told[:2]) or 'no reason given'}"
-        )
+        reason = " ".join(told[:2]) or "no reason given"
+        raise CommandError(f"npm could not fetch the packages: {reason}")
 
 
 def numpy_zip(packages: Path) -> bytes:
     """Return numpy for browsers as a zip, without what is only for compiling and testing it."""
     (archive,) = (packages / "@emscripten-forge" / "numpy" / "pkg").glob("numpy-*.tar.gz")
     with tarfile.open(archive) as tar:
-        return zipped(
-            (name.removeprefix(LIBRARY), _read(tar, name)) for name in filter(_runs, tar.getnames())
-        )
+        names = filter(_runs, tar.getnames())
+        return zipped((name.removeprefix(LIBRARY), _read(tar, name)) for name in names)
 
 
 def _read(tar: tarfile.TarFile, name: str) -> bytes:
@@ -128,7 +113,7 @@ def own_code(root: Path) -> Iterable[tuple[str, bytes]]:
     for path in (root / "ldp_core").rglob("*.py"):
         yield path.relative_to(root).as_posix(), path.read_bytes()
     for name in OWN:
-        yield name, (root / name).read_bytes()
+        yield f"companion/{name}", (root / "companion" / name).read_bytes()
     for path in (HERE / "__init__.py", *(HERE / "pages").glob("*.py")):
         yield f"companion/publish/play/{path.relative_to(HERE).as_posix()}", path.read_bytes()
 
@@ -177,11 +162,8 @@ def rendered(root: Path, home: str = "") -> dict[str, str]:
 
 def _data(name: str) -> dict:
     """Return what a page's script must know beside its controls."""
-    page = pages.PAGES[name]
-    fixed = {
-        key: getattr(page, key) for key in ("R_EDGES", "C_EDGES", "AGENTS") if hasattr(page, key)
-    }
-    return {"name": name, **fixed}
+    known, wanted = vars(pages.PAGES[name]), ("R_EDGES", "C_EDGES", "AGENTS")
+    return {"name": name, **{key: known[key] for key in wanted if key in known}}
 
 
 def templates(home: str = "") -> Environment:

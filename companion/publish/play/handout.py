@@ -17,6 +17,7 @@ from pathlib import Path
 
 from companion import files
 from companion.exercises import EXERCISES
+from companion.publish import CommandError
 from companion.publish.play import build, pages, serve
 from companion.publish.play.slides import slides
 from companion.publish.report import markup
@@ -30,11 +31,10 @@ def write(root: Path) -> Path:
     """Print the handout, and return where it lies."""
     program = next((path for path in map(shutil.which, BROWSERS) if path), None)
     if program is None:
-        raise build.PlayError("no Chromium is installed, which prints the handout")
+        raise CommandError("no Chromium is installed, which prints the handout")
     with served(root) as address:
         printed = _print(program, root, address)
-    content = printed + f"\n%{fingerprint(root)}\n".encode()
-    files.write(root / PLACE, lambda file: file.write(content))
+    files.put(root / PLACE, printed + f"\n%{fingerprint(root)}\n".encode())
     return root / PLACE
 
 

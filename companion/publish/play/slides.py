@@ -33,11 +33,6 @@ def _slide(part: str) -> Slide:
     notes = "\n".join(NOTES.findall(body))
     live = LIVE.search(body)
     text = LIVE.sub("", NOTES.sub("", body))
-    return Slide(
-        title, markup.markdown(text), markup.markdown(notes), _page(live[1]) if live else ""
-    )
-
-
-def _page(title: str) -> str:
-    """Return the name of the page with a title."""
-    return next(name for name, page in pages.PAGES.items() if title == page.TITLE)
+    names = {page.TITLE: name for name, page in pages.PAGES.items()}
+    page = names[live[1]] if live else ""
+    return Slide(title, markup.markdown(text), markup.markdown(notes), page)

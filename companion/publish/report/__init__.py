@@ -18,22 +18,15 @@ def build(folder: Path, root: Path) -> list[Path]:
     from companion.publish.report import gather, headline, markdown, notebooks, page, sheet
 
     found = gather.gather(folder, root)
-    texts = {path.with_suffix(".html"): notebooks.render(path, found) for path in found.executed}
-    texts |= {
-        folder / "report.html": page.render(found),
-        folder / "report.md": markdown.render(found),
-    }
+    pages = {path.with_suffix(".html"): notebooks.render(path, found) for path in found.executed}
+    texts: dict[Path, str | bytes] = {**pages, folder / "report.html": page.render(found)}
+    texts[folder / "report.md"] = markdown.render(found)
     readme = root / "README.md"
     if readme.exists() and folder.resolve() == (root / "figures").resolve():
         texts[readme] = markdown.refresh(readme.read_text(encoding="utf-8"), found)
-    written = {path: text.encode() for path, text in texts.items()}
-    written[folder / sheet.NAME] = sheet.draw(found)
+    texts[folder / sheet.NAME] = sheet.draw(found)
     with contextlib.suppress(KeyError, ValueError):  # a result that it shows is not here
-        written[folder / headline.NAME] = headline.draw(found)
-    for path, content in written.items():
-        _write(path, content)
-    return list(written)
-
-
-def _write(path: Path, content: bytes) -> None:
-    files.write(path, lambda file: file.write(content))
+        texts[folder / headline.NAME] = headline.draw(found)
+    for path, content in texts.items():
+        files.put(path, content)
+    return list(texts)

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from companion.claims import Claim
 from companion.promises import FOR_EVER, Promise
-from companion.publish.report.gather import Found
-
-Table = dict[str, list] | list[dict]
+from companion.publish.report.gather import Found, Table, rows
 
 
 def answer(found: Found) -> list[tuple[str, str, str]]:
     """Return five short questions, each with the answer in a few words, and what it rests on."""
-    return [(question, *_said(sentence, found)) for question, sentence in SENTENCES.items()]
-
-
-def _said(sentence: Callable[[Found], tuple[str, str]], found: Found) -> tuple[str, str]:
-    try:
-        return sentence(found)
-    except (KeyError, ValueError):  # a result that is not here, or a table without the row
-        return "Not run yet", ""
+    said = []
+    for question, sentence in SENTENCES.items():
+        try:
+            said.append((question, *sentence(found)))
+        except (KeyError, ValueError):  # a result that is not here, or a table without the row
+            said.append((question, "Not run yet", ""))
+    return said
 
 
 def converges(found: Found) -> tuple[str, str]:
@@ -86,11 +83,8 @@ def attack_rates(found: Found) -> dict[str, tuple[float, float]]:
     hidden = max(_pick(pictures, "recovered", sender="quantised", scale=1.0))
     named = [max(_pick(people, "rate", defence=who, factor=1.0)) for who in senders]
     read = [max(_pick(labels, "labels", sender=who)) for who in senders]
-    return {
-        "images restored": (seen, hidden),
-        "people named": tuple(named),
-        "labels read": tuple(read),
-    }
+    shares = (seen, hidden), tuple(named), tuple(read)
+    return dict(zip(("images restored", "people named", "labels read"), shares, strict=True))
 
 
 def _hidden(found: Found) -> str:
@@ -101,9 +95,8 @@ def _hidden(found: Found) -> str:
         given = [known[key] for key in keys if key in known]
         decided = [verdict for verdict in given if verdict != "cannot be checked"]
         groups[ENDINGS[(decided or [found.claim(keys[0]).verdict])[0]]].append(what)
-    return ", ".join(
-        f"{' and '.join(names)} {ending}" for ending, names in groups.items() if names
-    ).capitalize()
+    said = (f"{' and '.join(names)} {ending}" for ending, names in groups.items() if names)
+    return ", ".join(said).capitalize()
 
 
 def added(found: Found) -> tuple[str, str]:
@@ -159,11 +152,7 @@ def tally(found: Found) -> tuple[str, str]:
     return f"{given['holds']} of {total} as written", (
         f"{given['holds if']} more hold under a condition that the paper does not state, "
         f"{given['does not hold']} do not hold{unchecked * bool(given['cannot be checked'])}; "
-        + (
-            f"{shaky} verdicts rest on stand-in data."
-            if shaky
-            else "no verdict rests on stand-in data."
-        )
+        f"{f'{shaky} verdicts rest' if shaky else 'no verdict rests'} on stand-in data."
     )
 
 
@@ -194,7 +183,5 @@ def _opening(claim: Claim, words: dict[str, str]) -> str:
 
 
 def _pick(table: Table, column: str, **where) -> list:
-    """Return the entries of a column in the rows that have these values; tables may be rows."""
-    if isinstance(table, dict):
-        table = [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
-    return [row[column] for row in table if all(row[name] == where[name] for name in where)]
+    """Return the entries of a column in the rows that have these values."""
+    return [row[column] for row in rows(table) if where.items() <= row.items()]

@@ -19,6 +19,7 @@ from companion.publish.report import provenance
 
 CAPTIONS = yaml.safe_load(Path(__file__).with_name("figures.yaml").read_text(encoding="utf-8"))
 NAMED = re.compile(r"[\"'](fig\d\w*)[\"']")  # a figure, in code
+Table = dict[str, list] | list[dict]
 SPELLINGS = {"mnist": "MNIST", "idlg": "iDLG", "eeg": "EEG"}
 
 
@@ -121,11 +122,11 @@ class Found:
         names = ", ".join(self.stand_ins(claim))
         return claim.sentence + (f", on stand-in data ({names})" if names else "")
 
-    def profile(self, notebook: str) -> str:
-        """Return the profile that a notebook's figures were made at, as they themselves say."""
-        own = (figure.params for figure in self.figures if figure.notebook == notebook)
+    def profile(self, notebook: str | None = None) -> str:
+        """Return the profile that the figures, or a notebook's, were made at, as they say."""
+        own = (figure.params for figure in self.figures if notebook in (None, figure.notebook))
         names = sorted({params.get("profile", "") for params in own} - {""})
-        return " and ".join(names) or "not run"
+        return " and ".join(names) or ("not run" if notebook else "unknown")
 
     def command(self, notebook: str) -> str:
         """Return the command that makes a notebook's verdicts and figures again."""
@@ -143,14 +144,19 @@ class Found:
         return used
 
 
+def rows(table: Table) -> list[dict]:
+    """Return the rows of a table in a record, which may be one by its columns."""
+    if not isinstance(table, dict):
+        return list(table)
+    return [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
+
+
 def gather(folder: Path, root: Path) -> Found:
     """Return what is in a folder of figures; notebooks and documents are the project's."""
     places = sorted((root / "notebooks").glob("[0-9]*.ipynb"))
     contents = {place.stem: nbformat.read(place, as_version=4) for place in places}
     saved_by = figures_by_function(root / "companion")
-    headings = {
-        name: heading for text in contents.values() for name, heading in _headings(text, saved_by)
-    }
+    headings = dict(pair for text in contents.values() for pair in _headings(text, saved_by))
     paths = [path for path in folder.glob("fig*.json") if path.with_suffix(".png").exists()]
     choices = root / "docs" / "silent_choices.md"
     return Found(
@@ -180,13 +186,9 @@ def _figure(path: Path, headings: dict[str, str]) -> Figure:
     except (ValueError, KeyError, TypeError) as error:
         problem = f"{type(error).__name__}: {error}"
         raise ValueError(f"{path.name} is not the record of a figure ({problem})") from None
-    heading, picture = headings.get(name, _plain(name)), path.with_suffix(".png")
-    return Figure(name, picture, notebook, heading, params, data, numbers)
-
-
-def _plain(name: str) -> str:
-    """Return a figure's name as words, for one that no notebook saves any more."""
-    return name.partition("_")[2].replace("_", " ").capitalize() or name
+    plain = name.partition("_")[2].replace("_", " ").capitalize() or name
+    heading = headings.get(name, plain)  # no notebook may save it any more
+    return Figure(name, path.with_suffix(".png"), notebook, heading, params, data, numbers)
 
 
 def _order(path: Path) -> tuple[int, str]:
@@ -219,25 +221,19 @@ def _headings(notebook: nbformat.NotebookNode, saved_by: dict[str, list]) -> lis
     cells = zip(notebook.cells, headings_by_cell(notebook), strict=True)
     code = [(cell.source, heading) for cell, heading in cells if cell.cell_type == "code"]
     called = [(re.findall(r"\b(\w+\.\w+)\(", source), heading) for source, heading in code]
-    indirect = [
-        (figure, heading)
-        for functions, heading in called
-        for function in functions
-        for figure in saved_by.get(function, [])
-    ]
-    direct = [(name, heading) for source, heading in code for name in NAMED.findall(source)]
-    return [*indirect, *direct]
+    indirect = [(saved_by.get(each, []), heading) for names, heading in called for each in names]
+    direct = [(NAMED.findall(source), heading) for source, heading in code]
+    return [(figure, heading) for names, heading in [*indirect, *direct] for figure in names]
 
 
 @cache
 def figures_by_function(package: Path) -> dict[str, list[str]]:
     """Return the figures that the functions of the rooms name: {"figures.ablation": [...]}."""
-    texts = {path: path.read_text(encoding="utf-8") for path in sorted(package.glob("*/*.py"))}
     found: dict[str, list[str]] = {}
-    for path, text in texts.items():
-        if NAMED.search(text):
-            for name, figures in _named_in(text):
-                found.setdefault(f"{path.stem}.{name}", []).extend(figures)
+    for path in sorted(package.glob("*/*.py")):
+        text = path.read_text(encoding="utf-8")
+        for name, figures in _named_in(text) if NAMED.search(text) else ():
+            found.setdefault(f"{path.stem}.{name}", []).extend(figures)
     return found
 
 

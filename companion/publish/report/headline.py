@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
 from typing import Any
 
 import matplotlib as mpl
@@ -12,7 +11,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from companion.publish.report.answer import TARGET, attack_rates, promised
-from companion.publish.report.gather import Found
+from companion.publish.report.gather import Found, rows
 
 NAME = "headline.png"
 ROUNDED, PLAIN, OURS, SOFT = "#D55E00", "#0072B2", "#009E73", "#666666"
@@ -67,24 +66,22 @@ def _caption(found: Found) -> str:
 
 def _learning(axes: Axes, found: Found) -> None:
     """Draw accuracy over time, with and without rounding."""
-    table = found.figure("fig2").numbers["summary"]
-    rows = [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
+    table = rows(found.figure("fig2").numbers["summary"])
     for variant, (word, colour, above) in WORDS.items():
-        own = [row for row in rows if row["variant"] == variant]
-        times, means, low, high = (
-            [row[name] for row in own] for name in ("t", "mean", "low", "high")
-        )
+        own = [row for row in table if row["variant"] == variant]
+        names = ("t", "mean", "low", "high")
+        times, means, low, high = ([row[name] for row in own] for name in names)
         axes.plot(times, means, color=colour)
         axes.fill_between(times, low, high, color=colour, alpha=0.15, linewidth=0)
-        place: Any = {
-            "xytext": (0, above),
-            "textcoords": "offset points",
-            "ha": "right",
-            "color": colour,
-        }
-        axes.annotate(f"{word}: {means[-1]:.1%}", (times[-1], means[-1]), **place)
+        _label(axes, f"{word}: {means[-1]:.1%}", (times[-1], means[-1]), above, "right", colour)
     axes.set(title="Do they still learn?", xlabel="iteration", ylabel="accuracy", ylim=(0.5, 1.02))
     axes.yaxis.set_major_formatter(lambda share, _: f"{share:.0%}")
+
+
+def _label(axes: Axes, text: str, at: tuple, above: int, side: str, colour: str) -> None:
+    """Write a few words some points above a place, in its colour."""
+    how: Any = {"xytext": (0, above), "textcoords": "offset points", "ha": side, "color": colour}
+    axes.annotate(text, at, **how)
 
 
 def _attacks(axes: Axes, found: Found) -> None:
@@ -114,19 +111,11 @@ def _privacy(axes: Axes, found: Found) -> None:
     axes.set(title="What is promised?", xlabel=r"bound on $\delta$", xlim=(0.01, 10 ** (power + 1)))
 
 
-def _dots(
-    axes: Axes, texts: Sequence[str], values: Sequence[float], colours: Sequence[str]
-) -> None:
+def _dots(axes: Axes, texts: list[str], values: list[float], colours: list[str]) -> None:
     axes.set_xscale("log")
     axes.scatter(values, range(len(values)), color=colours, s=90, zorder=3)
     for place, (value, colour) in enumerate(zip(values, colours, strict=True)):
-        label = f"{value:.2g}" if value < 1e3 else f"{value:,.0f}"
-        put: Any = {
-            "xytext": (0, 11),
-            "textcoords": "offset points",
-            "ha": "center",
-            "color": colour,
-        }
-        axes.annotate(label, (value, place), **put)
+        text = f"{value:.2g}" if value < 1e3 else f"{value:,.0f}"
+        _label(axes, text, (value, place), 11, "center", colour)
     axes.set(ylim=(1.7, -0.7), yticks=range(len(texts)))
     axes.set_yticklabels(texts)

@@ -41,19 +41,13 @@ def refresh(readme: str, found: Found) -> str:
 
 def made(found: Found) -> dict[str, str]:
     """Return the parts of the README that are made from results."""
-    return {
-        "answer": answers(found),
-        "headlines": headlines(found),
-        "promises": promises(found),
-        "cost": cost(found),
-    }
+    makers = {"answer": answers, "headlines": headlines, "promises": promises, "cost": cost}
+    return {name: make(found) for name, make in makers.items()}
 
 
 def answers(found: Found) -> str:
     """Return the answers to all questions but the last, as a list; `count` is that one's."""
-    parts = (
-        f"- **{question} {opening}**: {rest}" for question, opening, rest in answer(found)[:-1]
-    )
+    parts = (f"- **{asked} {opening}**: {rest}" for asked, opening, rest in answer(found)[:-1])
     return "\n".join(_filled(part, "  ") for part in parts)
 
 
@@ -78,10 +72,9 @@ def cost(found: Found) -> str:
 def headlines(found: Found) -> str:
     """Return how many claims hold, and the README's verdicts as a list: verdict, words, place."""
     rows = [claim for claim in found.claims if claim.key in HEADLINES]
-    lines = (
-        f"- **{_verdict(row, found)}**: {cell(quoted(row))} ({cell(row.where)})" for row in rows
-    )
-    return "\n".join([count(found), "", *(_filled(line, "  ") for line in lines)])
+    said = ((_verdict(row, found), cell(quoted(row)), cell(row.where)) for row in rows)
+    lines = (_filled(f"- **{verdict}**: {words} ({place})", "  ") for verdict, words, place in said)
+    return "\n".join([count(found), "", *lines])
 
 
 def _verdict(claim: Claim, found: Found) -> str:

@@ -103,30 +103,24 @@ def _typeset(text: str) -> str:
 
 
 class Renderer(IPythonRenderer):
-    """Markdown as nbconvert renders it, but with MathML, plain anchors, and tables that fit."""
+    """Markdown as nbconvert has it, but with MathML, plain anchors, and wide things that scroll."""
 
     def block_code(self, code: str, info: str | None = None) -> str:
-        """Return code in a box that scrolls, by keyboard as well."""
         return super().block_code(code, info).replace("<pre", '<pre tabindex="0"', 1)
 
     def block_math(self, body: str) -> str:
-        """Return a formula on a line of its own."""
         return formula(body, display=True)
 
     def inline_math(self, body: str) -> str:
-        """Return a formula among words."""
         return formula(body)
 
     def latex_environment(self, name: str, body: str) -> str:
-        """Return an environment as a formula on a line of its own."""
         return formula(f"\\begin{{{name}}}{body}\\end{{{name}}}", display=True)
 
     def heading(self, text: str, level: int, **attrs) -> str:
-        """Return a heading that links can name."""
         return f'<h{level} id="{anchor(text)}">{text}</h{level}>\n'
 
     def table(self, text: str) -> str:
-        """Return a table that fits."""
         return cards(f"<table>{text}</table>")
 
 

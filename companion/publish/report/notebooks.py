@@ -6,7 +6,6 @@ import base64
 import html
 import re
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 
 import nbformat
@@ -17,12 +16,7 @@ from companion.publish.report import gather, markup, pictures
 
 WIDTH = 1100  # of a picture, in pixels
 REPORT = ("../report.html", "Report")
-KINDS = (
-    "image/png",
-    "text/html",
-    "text/markdown",
-    "text/plain",
-)  # of an output the first that it has
+KINDS = ("image/png", "text/html", "text/markdown", "text/plain")  # of an output the first it has
 SCRIPTED = {"application/javascript", "application/vnd.jupyter.widget-view+json"}
 LIGHT, DARK = (
     HtmlFormatter(style=name).get_style_defs(".highlight") for name in ("default", "github-dark")
@@ -55,13 +49,9 @@ def _cell(cell: nbformat.NotebookNode, heading: str) -> dict:
     """Return a cell as the template wants it: words, or code with its outputs."""
     if cell.cell_type != "code":
         return {"text": Markup(markup.relink(markup.markdown(cell.source), _deeper))}
-    outputs = map(partial(_output, heading=heading), cell.outputs)
+    outputs = list(filter(None, (_output(output, heading) for output in cell.outputs)))
     code = Markup(markup.Renderer().block_code(cell.source, "python"))
-    return {
-        "code": code,
-        "lines": len(cell.source.splitlines()),
-        "outputs": list(filter(None, outputs)),
-    }
+    return {"code": code, "lines": len(cell.source.splitlines()), "outputs": outputs}
 
 
 def _output(output: nbformat.NotebookNode, heading: str) -> str:
@@ -87,6 +77,5 @@ def _table(text: str) -> Markup:
     if not kept.startswith("<table") or "<th" in kept.partition("<tbody")[2]:
         return markup.box(kept, "Table")
     cell = re.compile(r"(<(?:td|b)\b[^>]*>)([^<]+)(?=<)")
-    return markup.cards(
-        cell.sub(lambda found: found[1] + markup.words(html.unescape(found[2])), kept)
-    )
+    worded = cell.sub(lambda found: found[1] + markup.words(html.unescape(found[2])), kept)
+    return markup.cards(worded)

@@ -32,13 +32,11 @@ def render(found: Found, elsewhere: Sequence[tuple[str, str]] = ()) -> str:
     """Return the page; `elsewhere` are addresses and names that end its menu."""
     addresses = pictures.embed([figure.path for figure in found.figures], WIDTH, PICTURE_BYTES)
     first = [figure for figure in found.figures if figure.name in (*CAPTIONS, OURS)]
-    small = {
-        figure.name: pictures.shrink(figure.path.read_bytes(), THUMBNAIL_WIDTH) for figure in first
-    }
+    small = [pictures.shrink(figure.path.read_bytes(), THUMBNAIL_WIDTH) for figure in first]
     return markup.environment.get_template("report.html").render(
         **context(found),
         images=dict(zip((figure.name for figure in found.figures), addresses, strict=True)),
-        thumbnails={name: pictures.data_uri(png) for name, png in small.items()},
+        thumbnails={f.name: pictures.data_uri(png) for f, png in zip(first, small, strict=True)},
         ours=OURS,
         elsewhere=elsewhere,
     )
@@ -100,9 +98,8 @@ def _cold(run: dict) -> str:
 
 
 def _packages(run: dict) -> str:
-    return ", ".join(
-        f"{name} {version}" for name, version in sorted(run.get("packages", {}).items())
-    )
+    versions = sorted(run.get("packages", {}).items())
+    return ", ".join(f"{name} {version}" for name, version in versions)
 
 
 def duration(seconds: float) -> str:

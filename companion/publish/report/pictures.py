@@ -18,9 +18,8 @@ def shrink(png: bytes, width: int) -> bytes:
     """Return a PNG at most `width` pixels wide with a small palette: the same to the eye."""
     with Image.open(io.BytesIO(png)) as opened:
         picture = Image.new("RGB", opened.size, "white")
-        picture.paste(
-            opened, mask=opened.getchannel("A") if opened.mode in ("RGBA", "LA") else None
-        )
+        clear = opened.mode in ("RGBA", "LA")
+        picture.paste(opened, mask=opened.getchannel("A") if clear else None)
     if picture.width > width:
         height = round(picture.height * width / picture.width)
         picture = picture.resize((width, height), Image.Resampling.LANCZOS)

@@ -19,30 +19,13 @@ NAME = "runs.json"
 MADE_BY_RUNS = (
     ":!figures",
     ":!README.md",
-)  # what a run itself writes does not make the tree a changed one
+)  # what a run writes does not make the tree a changed one
 
 
-def record(
-    root: Path,
-    *,
-    profile: str,
-    seed: int | str | None,
-    seconds: float,
-    cold: float,
-    memory: float,
-    shards: int,
-    reused: int,
-) -> dict:
-    """Return what is worth knowing about a run that has just ended."""
+def made_here(root: Path) -> dict:
+    """Return what is worth knowing about where and when a run has just ended."""
     commit, changed = source(root)
     return {
-        "profile": profile,
-        "seed": seed,
-        "seconds": round(seconds, 1),
-        "cold": round(cold, 1),
-        "memory": round(memory, 1),
-        "shards": shards,
-        "reused": reused,
         "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="minutes"),
         "commit": commit,
         "changed": changed,
@@ -66,7 +49,7 @@ def keep(folder: Path, notebook: str, entry: Mapping) -> None:
     """Put the record of one notebook into runs.json, beside those of the others."""
     entries = {**load(folder), notebook: dict(entry)}
     text = json.dumps(entries, indent=1, sort_keys=True) + "\n"
-    files.write(folder / NAME, lambda file: file.write(text.encode()))
+    files.put(folder / NAME, text)
 
 
 def source(root: Path) -> tuple[str, bool]:
@@ -74,18 +57,16 @@ def source(root: Path) -> tuple[str, bool]:
     top = _git(root, "rev-parse", "--show-toplevel")
     if top is None or Path(top).resolve() != root.resolve():
         return "", False
-    return _git(root, "rev-parse", "HEAD") or "", bool(
-        _git(root, "status", "--porcelain", "--", ".", *MADE_BY_RUNS)
-    )
+    changed = _git(root, "status", "--porcelain", "--", ".", *MADE_BY_RUNS)
+    return _git(root, "rev-parse", "HEAD") or "", bool(changed)
 
 
 def packages(root: Path) -> dict[str, str]:
     """Return the installed versions of what the project uses, as requirements.in lists it."""
     path = root / "requirements.in"
     text = path.read_text(encoding="utf-8") if path.exists() else ""
-    return {
-        name: _version(name) for name in re.findall(r"(?m)^([A-Za-z0-9_.-]+)(?:\[.*\])?==", text)
-    }
+    names = re.findall(r"(?m)^([A-Za-z0-9_.-]+)(?:\[.*\])?==", text)
+    return {name: _version(name) for name in names}
 
 
 def _version(name: str) -> str:
@@ -98,10 +79,9 @@ def _version(name: str) -> str:
 def _git(root: Path, *arguments: str) -> str | None:
     """Return what git says, or None when it is not there or refuses."""
     quiet = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
+    how: dict = {"cwd": root, "capture_output": True, "text": True, "timeout": 30, "env": quiet}
     try:
-        said = subprocess.run(
-            ["git", *arguments], cwd=root, capture_output=True, text=True, timeout=30, env=quiet
-        )
+        said = subprocess.run(["git", *arguments], **how)
     except (OSError, subprocess.TimeoutExpired):
         return None
     return said.stdout.strip() if said.returncode == 0 else None

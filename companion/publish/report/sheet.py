@@ -39,10 +39,9 @@ def draw(found: gather.Found) -> bytes:
 def _about(found: gather.Found) -> str:
     counts = found.counts(ours=False)
     verdicts = ", ".join(f"{number} {verdict}" for verdict, number in counts.items() if number)
-    paper = (
-        "Zhang, Kui, Ma and Wu, “Local Differential Privacy via Dynamic Quantization in Distributed"
-    )
-    return f"{paper} Online Stochastic Optimization”.\nVerdicts on its claims: {verdicts}."
+    title = "Local Differential Privacy via Dynamic Quantization in Distributed Online Stochastic"
+    paper = f"Zhang, Kui, Ma and Wu, “{title} Optimization”"
+    return f"{paper}.\nVerdicts on its claims: {verdicts}."
 
 
 def _cell(page: Figure, place: int, figure: gather.Figure | None, name: str) -> None:

@@ -30,19 +30,12 @@ TRY = (
 )
 CONTROLS = (
     Control("target", "δ that is kept for ever", 0.2, 0.05, 0.9, 0.05),
-    Control(
-        "samples", "samples collected before the first message", 3.0, 1.0, 5.0, 0.25, power=True
-    ),
+    Control("samples", "samples collected before the first message", 3.0, 1.0, 5.0, 0.25, True),
     Control("iterations", "iterations of training", 150, 50, 300, 50),
 )
 SEED, CLIP, DIM, NETWORK = 0, 0.1, 3, network.paper(0.2)
 KINDS, FLIPPED, RUNS = 32, 0.1, 5  # kinds of sample, share of wrong labels, runs that are averaged
-PUBLIC: dict[str, Any] = {
-    "clip": CLIP,
-    "dim": DIM,
-    "degree": 3,
-    "cone": True,
-}  # what everybody may know
+PUBLIC: dict[str, Any] = {"clip": CLIP, "dim": DIM, "degree": 3, "cone": True}  # all may know
 PUBLIC |= {"nu": (0.61, 0.71, 0.81, 0.91), "varsigma": (0.51,), "horizon": 4000}  # a quick plan
 TIMES = (1, 3, 10, 30, 100, 300, 1000, 3000)  # where the curve is drawn, before for ever
 
