@@ -109,9 +109,9 @@ def _read_profile(name: str) -> dict:
     for notebook in content.keys() - {"extends"}:
         if not (NOTEBOOKS / f"{notebook}.ipynb").exists():
             raise CommandError(f"profile {name}: {notebook} is not a notebook")
-        if not isinstance(content[notebook] or {}, dict):
+        if not isinstance(content[notebook], dict | None):
             raise CommandError(f"profile {name}: {notebook} must hold parameters, name: value")
-    return {key: value or {} for key, value in content.items()}
+    return {key: {} if value is None else value for key, value in content.items()}
 
 
 def parameters(path: Path, profile_name: str, seed: str | int | None, output: Path) -> dict:
