@@ -31,7 +31,7 @@ coordinate moves.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -63,17 +63,19 @@ def gradients(
     drift: float | None = np.inf,
     message_variance: np.ndarray | None = None,
     parts: Sequence[slice] | None = None,
+    models: Callable[..., list[Fit]] = fitted,
 ) -> Estimate:
     """Return estimates of g_t for every t of consecutive messages but the last.
 
     D-PSGD and the unquantised twin give the gradients themselves, from any two consecutive
     messages. For Algorithm 1 it is the best linear unbiased estimate under the model of the
     module's docstring, from all messages given; `drift` is the standard deviation of g_{s+1} - g_s
-    per coordinate (decay = 0), or None: then the model is `fitted` to the messages, agent by agent.
-    `message_variance [messages, 2, runs, agents]` are the variances (theta's, psi's) of the
-    messages' errors; by default those of `message_variances`. `parts` cut the coordinates into
-    those that have a noise and a drift of their own, such as the layers of a network; their
-    variances are then those of `message_variances` in each, and none can be given.
+    per coordinate (decay = 0), or None: then the model is found in the messages, agent by agent, by
+    `models` (`rounds.fitted`, or `choice.kept`). `message_variance [messages, 2, runs, agents]` are
+    the variances (theta's, psi's) of the messages' errors; by default those of `message_variances`.
+    `parts` cut the coordinates into those that have a noise and a drift of their own, such as the
+    layers of a network; their variances are then those of `message_variances` in each, and none can
+    be given.
     """
     times = [message.t for message in messages]
     if len(times) < 2 or np.any(np.diff(times) != 1):
@@ -97,7 +99,7 @@ def gradients(
             if message_variance is None
             else np.asarray(message_variance, dtype=np.float64)
         )
-        return _smoothed(algorithm, messages, [slice(0, dim)], [assumed], drift)
+        return _smoothed(algorithm, messages, [slice(0, dim)], [assumed], drift, models)
     if message_variance is not None:
         raise ValueError(
             "message_variance and parts cannot both be given: the variances of parts are observed"
@@ -107,7 +109,7 @@ def gradients(
             f"parts = {list(parts)} must cover the {dim} coordinates one after the other"
         )
     return _smoothed(
-        algorithm, messages, parts, [_of_part(messages, part) for part in parts], drift
+        algorithm, messages, parts, [_of_part(messages, part) for part in parts], drift, models
     )
 
 
@@ -147,6 +149,7 @@ def _smoothed(
     parts: Sequence[slice],
     variances: Sequence[np.ndarray],
     drift: float | None,
+    models: Callable[..., list[Fit]],
 ) -> Estimate:
     heard = [
         np.stack(part) for part in zip(*(message.values() for message in messages), strict=True)
@@ -170,7 +173,7 @@ def _smoothed(
         fits = (
             [Fit(drift)] * len(parts)
             if drift is not None
-            else fitted(algorithm, times, agent, own, residuals)
+            else models(algorithm, times, agent, own, residuals)
         )
         for part, fit, variance, residual in zip(parts, fits, own, residuals, strict=True):
             weights, covariance = coefficients(

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from companion.house import COLOURS
 from companion.mnist import attack_tables as attacks
-from companion.mnist import tables
+from companion.mnist import harder_tables, tables
 from companion.mnist.figures import GREY, PERCENT, kept
 from companion.mnist.params import Params
 
@@ -34,6 +34,7 @@ GALLERY = {
     "LeNet,\nD-PSGD": ("LeNet", "D-PSGD", 0.0),
     "LeNet,\nAlgorithm 1": ("LeNet", "quantised", 1.0),
 }  # row of Fig. 5: victim, sender, multiple of d_0
+BATCH_DASHES = {"connected": "-", "LeNet": "--", "CNN": ":"}
 SHOWN = 8  # images in a row
 
 
@@ -208,3 +209,71 @@ def labels_read(table: pd.DataFrame, record: dict, output: str) -> Figure:
     images = record["params"]["label_images"]
     caption = f"{images} images, one at a time; intervals: 95 %, Wilson."
     return kept(figure, "fig5_labels", caption, record, output, labels=tables.plain(table))
+
+
+def harder(
+    batches: pd.DataFrame, heard: pd.DataFrame, secrets: pd.DataFrame, record: dict, output: str
+) -> Figure:
+    """Return what attackers who try harder find: batches, a model of many rounds, coins."""
+    rates = harder_tables.rounds_rates(heard)
+    figure = Figure(figsize=(11.0, 4.2))
+    left, middle, right = figure.subplots(1, 3)
+    _batches(left, batches)
+    _models(middle, rates)
+    _secrets(right, secrets)
+    params = record["params"]
+    caption = (
+        f"Left: {params['batches']} batches each, first round. Middle: {params['attack_rounds']} "
+        f"rounds, {params['patient_images']} fresh images each.\nRight: bars: 95 % (Wilson); "
+        "crosses: what the promise allows."
+    )
+    tables_of = {"batches": batches, "rounds": rates, "secrets": secrets}
+    numbers = {name: tables.plain(table) for name, table in tables_of.items()}
+    return kept(figure, "fig5_harder", caption, record, output, **numbers)
+
+
+def _batches(axes, table: pd.DataFrame) -> None:
+    names = {"connected": "pixels", "LeNet": "LeNet's features", "CNN": "the CNN's features"}
+    for (victim, sender), group in table.groupby(["victim", "sender"]) if len(table) else ():
+        colour, label = SENDERS[sender]
+        bars = [
+            np.maximum(group["recovered"] - group["recovered_low"], 0.0),
+            np.maximum(group["recovered_high"] - group["recovered"], 0.0),
+        ]
+        style = {"color": colour, "ls": BATCH_DASHES[victim], "capsize": 3, "marker": "o", "ms": 4}
+        label = f"{names[victim]}, {label}"
+        axes.errorbar(group["size"], group["recovered"], yerr=bars, label=label, **style)
+    axes.set(ylim=(-0.05, 1.05), xlabel="images in a batch", title="Batches that come back whole")
+    axes.yaxis.set_major_formatter(PERCENT)
+    if len(table):
+        axes.legend(fontsize="xx-small", loc="center right")
+
+
+def _models(axes, rates: pd.DataFrame) -> None:
+    names = {"free": "one round", "shrinking": "shrinking", "constant": "constant", "kept": "kept"}
+    for k, row in enumerate(rates.itertuples()):
+        place = np.arange(len(names)) + (k - (len(rates) - 1) / 2) * 0.8 / len(rates)
+        errors = [getattr(row, name) for name in names]
+        label = f"{row.victim}, {row.scale:g} d₀"
+        axes.bar(place, errors, 0.75 / len(rates), color=VICTIMS[row.victim][1], label=label)
+    axes.set_xticks(range(len(names)), names.values(), fontsize="x-small")
+    axes.set(yscale="log", title="Error of a gradient over its size")
+    if len(rates):
+        axes.legend(fontsize="xx-small")
+
+
+def _secrets(axes, table: pd.DataFrame) -> None:
+    for k, row in enumerate(table.itertuples()):
+        colour = COLOURS["quantised" if row.variant == "promise" else "unquantised"]
+        bars = [[max(row.share - row.low, 0.0)], [max(row.high - row.share, 0.0)]]
+        axes.errorbar(row.share, k, xerr=bars, fmt="o", color=colour, capsize=3, ms=4)
+        axes.plot(row.allowed, k, "x", color=GREY)
+    words = [
+        f"{row.kind}, " + (f"δ = {row.delta:g}, " if row.variant == "promise" else "open, ")
+        + row.attack
+        for row in table.itertuples()
+    ]  # fmt: skip
+    axes.set_yticks(range(len(words)), words, fontsize="xx-small")
+    axes.axvline(0.5, color=GREY, lw=0.8, ls=":")
+    axes.set(xlim=(0.45, 1.02), title="Coins and members told rightly")
+    axes.xaxis.set_major_formatter(PERCENT)

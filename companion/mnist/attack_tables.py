@@ -50,7 +50,7 @@ def calibration(params: Params, data: MNIST) -> pd.DataFrame:
     common = {"seed": params.seed, "data": data.provenance.sha256}
     pieces = [
         {**common, "steps": params.calibration_steps, "method": method, **block}
-        for block in _blocks(params.calibration_images, CALIBRATED)
+        for block in blocks(params.calibration_images, CALIBRATED)
         for method in METHODS
     ]
     results = runs.run(overheard.calibrate, pieces, description="iDLG on LeNet")
@@ -66,7 +66,7 @@ def reconstructions(params: Params, data: MNIST) -> Attacked:
     steps = {"CNN": params.attack_steps, "LeNet": min(MATCHING_STEPS, params.attack_steps)}
     restarts = {"CNN": params.attack_restarts, "LeNet": 1}
     pieces = [
-        {**_common(params, data), "victim": victim, "steps": steps[victim], **piece}
+        {**told(params, data), "victim": victim, "steps": steps[victim], **piece}
         | {"restarts": restarts[victim]}
         for victim in VICTIMS
         for piece in shared(cases(params))
@@ -99,14 +99,14 @@ def shared(every: list[tuple[str, float, int, int]]) -> list[dict]:
     return [
         block | {"cases": [case for *case, images in every if images > start]}
         for start, stop in pairwise(edges)
-        for block in _blocks(stop - start, BATCH, start)
+        for block in blocks(stop - start, BATCH, start)
     ]
 
 
 def later(params: Params, data: MNIST) -> Attacked:
     """Return the attacks at the `moments` of a training, without quantisation and with the
     paper's."""
-    common = {**_common(params, data), "moments": list(params.moments)}
+    common = {**told(params, data), "moments": list(params.moments)}
     common |= {"steps": params.attack_steps, "restarts": params.attack_restarts}
     pieces = [{**common, "count": params.moment_images, "scale": scale} for scale in (1.0, 0.0)]
     results = runs.run(overheard.attack_later, pieces, description="attacks during training")
@@ -121,11 +121,11 @@ def later(params: Params, data: MNIST) -> Attacked:
 
 def labels_read(params: Params, data: MNIST) -> pd.DataFrame:
     """Return the share of labels read by sender, rule and rounds, with its 95 % Wilson interval."""
-    common = {**_common(params, data), "rounds": list(params.label_rounds)}
+    common = {**told(params, data), "rounds": list(params.label_rounds)}
     pieces = [
         {**common, "sender": sender, **block}
         for sender in SENDERS
-        for block in _blocks(params.label_images, READ)
+        for block in blocks(params.label_images, READ)
     ]
     results = runs.run(overheard.read_labels, pieces, description="labels")
     tables = [_labels(piece, result) for piece, result in zip(pieces, results, strict=True)]
@@ -137,43 +137,9 @@ def label_rates(table: pd.DataFrame) -> pd.DataFrame:
     names = ["sender", "rule", "rounds"]
     groups = table.groupby(names, sort=True)["right"]
     return pd.DataFrame([
-        dict(zip(names, key, strict=True)) | _share("labels", right.to_numpy())
+        dict(zip(names, key, strict=True)) | share("labels", right.to_numpy())
         for key, right in groups
     ])  # fmt: skip
-
-
-def batches_read(params: Params, data: MNIST) -> pd.DataFrame:
-    """Return the share of batches of which every image comes back, by sender and size."""
-    cases = [(sender, size) for sender in SENDERS[:2] for size in params.batch_sizes]
-    pieces = [
-        {**_common(params, data), "sender": sender, "size": size, **block}
-        for sender, size in cases
-        for block in _blocks(params.batches, BATCH)
-    ]
-    results = runs.run(overheard.read_batches, pieces, description="batches, exactly")
-    names = ["sender", "size"]
-    table = pd.DataFrame([
-        {**{name: piece[name] for name in names}, "mse": mse}
-        for piece, result in zip(pieces, results, strict=True)
-        for mse in result["mse"]
-    ], columns=[*names, "mse"])  # fmt: skip
-    return pd.DataFrame([
-        dict(zip(names, key, strict=True))
-        | _share("recovered", (mse < THRESHOLDS[0]).to_numpy())
-        | {"batches": len(mse)}
-        for key, mse in table.groupby(names, sort=True)["mse"]
-    ])  # fmt: skip
-
-
-def batch_table(table: pd.DataFrame) -> pd.DataFrame:
-    """Return `batches_read` as the notebook shows it."""
-    if table.empty:
-        return table
-    return pd.DataFrame({
-        "what is heard": table["sender"].replace("quantised", "Algorithm 1, the paper's d₀"),
-        "images in a batch": table["size"],
-        "batches that come back whole (mse < 0.01)": _shown(table, "recovered", ".0%"),
-    })  # fmt: skip
 
 
 def rates(table: pd.DataFrame, by: list[str] = BY) -> pd.DataFrame:
@@ -184,8 +150,8 @@ def rates(table: pd.DataFrame, by: list[str] = BY) -> pd.DataFrame:
     rows = []
     for key, group in table.groupby(by, sort=True):
         row = dict(zip(by, key, strict=True))
-        row |= _share("recovered", (group["mse"] < THRESHOLDS[0]).to_numpy())
-        row |= _share("labels", group["right"].to_numpy())
+        row |= share("recovered", (group["mse"] < THRESHOLDS[0]).to_numpy())
+        row |= share("labels", group["right"].to_numpy())
         for name in QUALITIES:
             low, high = median_interval(group[name].to_numpy())
             row |= {name: float(group[name].median()), f"{name}_low": low, f"{name}_high": high}
@@ -194,7 +160,8 @@ def rates(table: pd.DataFrame, by: list[str] = BY) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _share(name: str, hits: np.ndarray) -> dict[str, float]:
+def share(name: str, hits: np.ndarray) -> dict[str, float]:
+    """Return a share with the ends of its 95 % Wilson interval."""
     low, high = wilson(hits.sum(), len(hits))
     return {name: float(hits.mean()), f"{name}_low": low, f"{name}_high": high}
 
@@ -239,12 +206,14 @@ def _labels(piece: dict, result: dict[str, np.ndarray]) -> pd.DataFrame:
     return table.reset_index().assign(sender=piece["sender"])
 
 
-def _common(params: Params, data: MNIST) -> dict:
+def told(params: Params, data: MNIST) -> dict:
+    """Return what every shard of an attack is told."""
     own = params.model_dump(include=set(AgentParams.model_fields))
     return {"params": own, "data": data.provenance.sha256}
 
 
-def _blocks(count: int, size: int, start: int = 0) -> list[dict]:
+def blocks(count: int, size: int, start: int = 0) -> list[dict]:
+    """Return `first` and `count` of every shard of so many images."""
     return [
         {"first": start + first, "count": min(size, count - first)}
         for first in range(0, count, size)

@@ -13,11 +13,13 @@ from companion.claims import Claim, Numbers, Table, judge
 from companion.data.mnist import MNIST
 from companion.intervals import excess
 from companion.mnist import attack_tables as attacks
-from companion.mnist import promise_tables, tables
+from companion.mnist import harder_tables, promise_tables, tables
 from companion.mnist.attack_tables import BY, EFFECTIVE, METHODS, THRESHOLDS, VICTIMS
 from companion.mnist.params import Params
 
 CHANCE = 0.1  # ten digits
+MEMBERS = list(harder_tables.ATTACKS)
+VARIANTS = ("promise", "unprotected")
 
 
 def show(rows: list[Claim], data: MNIST, output: str) -> HTML:
@@ -101,10 +103,36 @@ def of_batches(table: Table) -> list[Claim]:
     if table.empty:
         return []
     clear, sent = (table[table["sender"] == sender] for sender in ("D-PSGD", "quantised"))
-    ends = [f"recovered{end}" for end in ("", "_low", "_high")]
-    found = clear[["size", *ends]].rename(columns=lambda name: name.replace("recovered", "clear"))
-    found = found.merge(sent[["size", *ends]], on="size")
+    keys, ends = ["victim", "size"], [f"recovered{end}" for end in ("", "_low", "_high")]
+    found = clear[[*keys, *ends]].rename(columns=lambda name: name.replace("recovered", "clear"))
+    found = found.merge(sent[[*keys, *ends]], on=keys)
     return [judge("batches-exactly", found, batches=int(table["batches"].min()))]
+
+
+def of_patience(params: Params, heard: Table) -> list[Claim]:
+    """Return the row on the attacker who keeps the better model; none where none was asked for."""
+    found = harder_tables.rounds_rates(heard)
+    if found.empty or 1.0 not in params.patient_scales:
+        return []
+    found = found[found["scale"] == 1.0]
+    return [judge("attack-better-model", found, rounds=params.attack_rounds)]
+
+
+def of_secrets(table: Table) -> list[Claim]:
+    """Return the rows on members and canaries; none where none was asked for."""
+    if table.empty:
+        return []
+    members, sown = (table[table["attack"].isin(names)] for names in (MEMBERS, ["canaries"]))
+    excess = members.assign(
+        excess_low=members["low"] - members["allowed"],
+        excess_high=members["high"] - members["allowed"],
+    )
+    rows = []
+    for key, cases in (("members-of-a-model", excess), ("canaries-in-one-run", sown)):
+        if len(cases):
+            promised, open_ones = (cases[cases["variant"] == one] for one in VARIANTS)
+            rows.append(judge(key, promised, unprotected=open_ones, cases=promised))
+    return rows
 
 
 def _calibrated(calibration: Table) -> Claim:

@@ -4,7 +4,6 @@
     attack         real messages around single images -> estimated gradient -> image
     attack_later   the same after a real training, at several moments
     read_labels    the labels alone
-    read_batches   whole batches, exactly, from a fully connected ReLU network (`attacks.spear`)
 
 Two victims: LeNet attacked by iDLG, and the paper's CNN (sigmoid) attacked through its feature map
 (`attacks.features`). Every agent holds one image; the attacker is given the true theta_t of the
@@ -20,7 +19,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from companion.attacks import eavesdropper, features, inversion, labels, matching, spear
+from companion.attacks import eavesdropper, features, inversion, labels, matching
 from companion.data import streams
 from companion.mnist.digits import attacked, digits
 from companion.mnist.messages import Heard, Scene, algorithm_of, first_state, listen, overhear
@@ -30,13 +29,11 @@ from companion.problems import neural, parameters
 from companion.problems.cnn import CNN
 from companion.problems.lenet import LeNet
 from ldp_core import optimizer
-from ldp_core.randomness import Purpose, generator
 
 Arrays = dict[str, np.ndarray]
 Victim = Literal["LeNet", "CNN"]
 MODULES = {"LeNet": LeNet, "CNN": partial(CNN, "sigmoid")}
 INITIAL = {"LeNet": "uniform", "CNN": "he"}
-PIXELS, UNITS, KERNELS = 784, 200, 20_000  # of the fully connected network; kernels a batch
 BEGINNING = 500  # training images on which a network that is attacked later is judged
 
 
@@ -148,38 +145,6 @@ def read_labels(
             ]
         )
     return {"guessed": np.concatenate(guesses, axis=-1), "label": truth.numpy()}
-
-
-def read_batches(params: dict, data: str, sender: str, size: int, first: int, count: int) -> Arrays:
-    """Return the largest error of an image in each of `count` batches, `mse [count]`.
-
-    Five agents hold a batch of `size` images each; a layer of 200 ReLU units is the first. One
-    round is heard; all is computed in float64, as it is sent.
-    """
-    settings, five = AgentParams(**params), size * AGENTS
-    images, truth = attacked(params["seed"], data, first * size, count * size)
-    algorithm = algorithm_of(settings.algorithm(), sender, 1.0, settings.seed)
-    module, errors = parameters.make(connected).double(), []
-    for block in range(0, count, AGENTS):
-        part = slice(block * size, block * size + five)
-        x, y = (tensor[part].unflatten(0, (AGENTS, size)) for tensor in (images, truth))
-        run = (first + block) // AGENTS
-        scene = Scene(algorithm, module, x.flatten(2).double(), y, settings.seed, run)
-        theta_0 = parameters.initial(module, "he", seed=settings.seed, run=run)
-        heard = overhear(scene, first_state(scene, sender, theta_0), 1)
-        for agent, gradient in enumerate(heard.estimate):
-            number = first + block + agent
-            random = generator(settings.seed, Purpose.ATTACK, number, t=2)
-            bias = gradient[UNITS * PIXELS : UNITS * (PIXELS + 1)]
-            weight = gradient[: UNITS * PIXELS].reshape(UNITS, PIXELS)
-            found = spear.read(weight, bias, size, random, KERNELS)
-            errors.append(spear.matched(found.inputs, scene.images[agent].numpy()).max())
-    return {"mse": np.array(errors)}
-
-
-def connected() -> nn.Module:
-    """Return the fully connected network whose batches are read: 784 pixels, 200 ReLU units."""
-    return nn.Sequential(nn.Linear(PIXELS, UNITS), nn.ReLU(), nn.Linear(UNITS, 10))
 
 
 def _fives(first: int, images: torch.Tensor, truth: torch.Tensor):

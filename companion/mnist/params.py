@@ -101,6 +101,9 @@ class Params(Training):
     label_rounds: tuple[Count, ...] = (1, 8)
     batch_sizes: tuple[Count, ...] = (1, 8)
     batches: Images = 5
+    batch_victims: tuple[Literal["connected", "LeNet", "CNN"], ...] = ("connected", "LeNet", "CNN")
+    patient_images: Annotated[int, Field(ge=0, multiple_of=5)] = 5
+    patient_scales: tuple[Positive, ...] = (1.0,)
     promise_targets: tuple[Share, ...] = (0.25,)
     network_targets: tuple[Share, ...] = ()
     promise_seeds: Count = 1
@@ -116,6 +119,8 @@ class Params(Training):
     neighbour_varsigma: Grid = (0.51,)
     neighbour_weakening: Grid = (0.3,)
     neighbour_fading: Exponents = (0.0,)
+    canaries: NotNegativeCount = 100
+    members: bool = True
 
     def memory(self) -> tuple[str, int]:
         """Return what needs most memory: a history, or the messages that an attacker keeps."""
@@ -140,7 +145,7 @@ class Params(Training):
         self._check_promises(data)
 
     def _check_attacks(self, there: int) -> None:
-        for name in ("calibration", "fig5", "curve", "label", "moment"):
+        for name in ("calibration", "fig5", "curve", "label", "moment", "patient"):
             if (value := getattr(self, f"{name}_images")) > there:
                 raise ParameterError(f"{name}_images = {value} must not exceed {there}, all images")
         if 1.0 not in self.scales or list(self.scales) != sorted(self.scales):
@@ -166,10 +171,11 @@ class Params(Training):
                     f"promise_{name} = {value} must not exceed {limit}, all there are"
                 )
         at_first = dealt[0] // AGENTS - SAMPLES * self.promise_iterations
-        if at_first < self.promise_attacked and (self.promise_targets or self.network_targets):
+        looked_at = max(self.promise_attacked, self.canaries)
+        if at_first < looked_at and (self.promise_targets or self.network_targets):
             found = f"promise_images = {dealt[0]} leaves an agent {at_first} images at first"
             rest = f"that of promise_iterations = {self.promise_iterations} arrive later"
-            rule = f"at least promise_attacked = {self.promise_attacked} must be there"
+            rule = f"at least {looked_at} must be there, for promise_attacked and canaries"
             raise ParameterError(f"{found}, for {rest}: {rule}")
         points = learnt_from(dealt[0]) // (AGENTS * SAMPLES)
         if self.neighbour_seeds and self.neighbour_iterations >= points:

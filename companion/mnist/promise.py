@@ -109,11 +109,11 @@ def train(
     and `pictures` are the shares that the informed attacker reads of `attacked` images an agent.
     """
     plan, x = plan_of(kind, delta, images, iterations), x.astype(np.float32)
-    oracle, algorithm = _oracle(kind, plan, x, y, seed, images), plan.algorithm()
+    oracle, algorithm = oracle_of(kind, plan, x, y, seed, images), plan.algorithm()
     if variant == "promise":
         plan.require(algorithm, oracle)
     else:
-        oracle, algorithm = _open(kind, variant, oracle, algorithm)
+        oracle, algorithm = opened(kind, variant, oracle, algorithm)
     looks = set(np.linspace(0, iterations - 1, LOOKS).astype(int).tolist())
     ear, series = informed.Ear(algorithm.degree), []
 
@@ -125,7 +125,7 @@ def train(
             hits = oracle.accuracy(sent, x[images:], y[images:])
             series.append((state.t + 1, *hits))
 
-    optimizer.run(algorithm, oracle, _start(kind, seed), iterations, seed=seed, observe=observe)
+    optimizer.run(algorithm, oracle, start(kind, seed), iterations, seed=seed, observe=observe)
     table = np.array(series)
     result = {"t": table[:, 0].astype(int), "accuracy": table[:, 1:]}
     result |= {"delta": plan.certificate.delta, "program": plan.certificate.program}
@@ -134,7 +134,8 @@ def train(
     return result
 
 
-def _oracle(kind: Kind, plan: Plan, x, y, seed: int, images: int) -> History:
+def oracle_of(kind: Kind, plan: Plan, x, y, seed: int, images: int) -> History:
+    """Return the oracle of five agents to whom the seed deals the first `images` pictures."""
     shares = streams.shares(seed, 0, images, AGENTS)
     terms = plan.terms
     return History(
@@ -147,7 +148,7 @@ def _oracle(kind: Kind, plan: Plan, x, y, seed: int, images: int) -> History:
     )
 
 
-def _open(kind: Kind, variant: Variant, oracle: History, algorithm: Algorithm1):
+def opened(kind: Kind, variant: Variant, oracle: History, algorithm: Algorithm1):
     """Return oracle and algorithm without quantisation, and unprotected without clipping too."""
     plain = {"quantised": False, "degree": 1, "at_sent": False, "box": None}
     if variant == "unprotected":
@@ -157,7 +158,8 @@ def _open(kind: Kind, variant: Variant, oracle: History, algorithm: Algorithm1):
     return oracle, dataclasses.replace(algorithm, **plain)
 
 
-def _start(kind: Kind, seed: int) -> np.ndarray:
+def start(kind: Kind, seed: int) -> np.ndarray:
+    """Return theta_0 `[1, agents, dim]`."""
     model = model_of(kind)
     if isinstance(model, Softmax):
         return np.zeros((1, AGENTS, model.dim))

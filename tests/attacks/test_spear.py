@@ -41,7 +41,7 @@ def test_noise_of_full_rank_leaves_nothing():
     """A thousandth of the gradient's size in noise: no unit looks shut, and nothing is returned."""
     x, weight, bias = layer_gradient(4, seed=4)
     noise = generator(1, Purpose.SYNTHETIC).normal(size=weight.shape) * 1e-3 * np.abs(weight).max()
-    found = spear.read(weight + noise, bias, 4, generator(0, Purpose.ATTACK), draws=4000)
+    found = spear.read(weight + noise, bias, 4, generator(0, Purpose.ATTACK), starts=400)
     assert not found.whole and np.isinf(spear.matched(found.inputs, x)).all()
 
 

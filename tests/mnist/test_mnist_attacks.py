@@ -354,39 +354,3 @@ def test_the_cnn_attacked_is_the_papers_with_a_sigmoid():
         isinstance(parameters.make(overheard.MODULES["CNN"]), CNN)
         and parameters.make(overheard.MODULES["CNN"]).activation == "sigmoid"
     )
-
-
-def test_batches_come_back_exactly_from_d_psgd_and_not_from_algorithm_1(data, monkeypatch):
-    monkeypatch.setattr(overheard, "KERNELS", 8000)
-    arguments = (AGENTS, data.provenance.sha256)
-    clear, sent = (
-        overheard.read_batches(*arguments, sender, 4, 0, 5)["mse"]
-        for sender in ("D-PSGD", "quantised")
-    )
-    assert (clear < 1e-2).sum() >= 4 and (sent > 1e-2).all()
-
-
-def batch_rates(clear=1.0, sent=0.0, batches=20):
-    rows = [
-        ("D-PSGD", size, share, *intervals.wilson(share * batches, batches), batches)
-        for size, share in ((1, 1.0), (8, clear))
-    ]
-    rows += [
-        ("quantised", size, sent, *intervals.wilson(sent * batches, batches), batches)
-        for size in (1, 8)
-    ]
-    columns = ["sender", "size", "recovered", "recovered_low", "recovered_high", "batches"]
-    return pd.DataFrame(rows, columns=columns)
-
-
-def test_the_verdict_on_batches_follows_the_numbers():
-    def verdict(**changes):
-        (row,) = verdicts.of_batches(batch_rates(**changes))
-        return row.sentence
-
-    assert verdict() == "holds" and verdicts.of_batches(batch_rates()[:0]) == []
-    assert verdict(clear=0.2) == "holds if a batch has 1 images"
-    assert verdict(sent=0.9) == "does not hold"
-    assert verdict(batches=5) == "cannot be checked"
-    shown = attacks.batch_table(batch_rates())
-    assert shown.iloc[0, 2] == "100% (84% to 100%)"

@@ -1,0 +1,151 @@
+"""Attackers who try harder: batches, the better model, members and canaries; tables and verdicts."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from companion import intervals
+from companion.data import mnist
+from companion.mnist import batches, canaries, harder_tables, patient
+from companion.mnist import claims as verdicts
+from companion.mnist.digits import digits
+from companion.mnist.params import Params
+from companion.params import AgentParams, ParameterError
+
+PARAMS = Params()
+AGENTS = PARAMS.model_dump(include=set(AgentParams.model_fields))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def data():
+    """Return the images that ship with the code, whatever else this machine has."""
+    shipped = mnist.embedded()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mnist, "load", lambda: shipped)
+        digits.cache_clear()
+        yield shipped
+    digits.cache_clear()
+
+
+@pytest.mark.parametrize("victim", batches.VICTIMS)
+def test_batches_come_back_from_d_psgd_and_not_from_algorithm_1(data, monkeypatch, victim):
+    monkeypatch.setattr(batches, "STARTS", 800)
+    clear, sent = (
+        batches.read(AGENTS, data.provenance.sha256, victim, sender, 2, 0, 5)["error"]
+        for sender in ("D-PSGD", "quantised")
+    )
+    assert (clear < 1e-12).sum() >= 4 and (sent > 1e-2).all()
+
+
+def batch_rates(clear=1.0, sent=0.0, count=20):
+    shares = {("D-PSGD", 1): 1.0, ("D-PSGD", 8): clear, ("quantised", 1): sent}
+    shares["quantised", 8] = sent
+    columns = ["victim", "sender", "size", "recovered", "recovered_low", "recovered_high"]
+    rows = [
+        ("CNN", *case, share, *intervals.wilson(share * count, count))
+        for case, share in shares.items()
+    ]
+    return pd.DataFrame(rows, columns=columns).assign(batches=count)
+
+
+def test_the_verdict_on_batches_follows_the_numbers():
+    def verdict(**changes):
+        (row,) = verdicts.of_batches(batch_rates(**changes))
+        return row.sentence
+
+    assert verdict() == "holds" and verdicts.of_batches(batch_rates()[:0]) == []
+    assert verdict(clear=0.2) == "holds if network and images of a batch are: CNN with 1"
+    assert verdict(sent=0.9) == "does not hold"
+    assert verdict(count=5) == "cannot be checked"
+    assert harder_tables.batch_table(batch_rates()).iloc[0, 2] == "100% (84% to 100%)"
+
+
+def test_fresh_images_are_heard_under_every_model(data):
+    """Five images, eight rounds. Errors are relative to a gradient that may be next to nothing: the
+    median image counts."""
+    found = patient.hear(AGENTS, data.provenance.sha256, "LeNet", 1.0, 8, 2, 1, 5, 5)
+    assert set(found) == {*patient.MODELS, "mse"} and found["mse"].shape == (5,)
+    error = {name: np.median(found[name]) for name in patient.MODELS}
+    assert error["kept"] < 1.1 * min(error["shrinking"], error["constant"]) < 0.5 * error["free"]
+
+
+def heard(mse):
+    errors = {name: np.full(20, 0.1) for name in patient.MODELS}
+    return pd.DataFrame({"victim": "CNN", "scale": 1.0, **errors, "mse": np.full(20, mse)})
+
+
+def test_the_verdict_on_the_better_model_follows_the_numbers():
+    (fails,), (works,) = (verdicts.of_patience(PARAMS, heard(mse)) for mse in (0.1, 0.001))
+    assert (fails.sentence, works.sentence) == ("holds", "does not hold")
+    (few,) = verdicts.of_patience(PARAMS, heard(0.1)[:3])
+    assert few.sentence == "cannot be checked"
+    assert verdicts.of_patience(PARAMS, pd.DataFrame()) == []
+    assert harder_tables.rounds_table(heard(0.1)).iloc[0, -1] == "0% (0% to 16%)"
+
+
+@pytest.fixture(scope="module")
+def small():
+    """Return features and labels that a softmax can learn: ten noisy points of the sphere."""
+    random = np.random.default_rng(0)
+    y = random.integers(10, size=1200)
+    x = random.normal(size=(10, 601))[y] + random.normal(size=(1200, 601))
+    return (x / np.linalg.norm(x, axis=1, keepdims=True)).astype(np.float16), y
+
+
+@pytest.mark.parametrize("kind", ["softmax", "network"])
+def test_every_coin_of_an_unprotected_run_is_read(small, kind):
+    found = canaries.audit(kind, "unprotected", 0.5, 0, 1000, 4, 12, *small)
+    assert ((found["score"] > 0) == found["coin"]).all()
+    assert np.allclose(np.abs(found["score"]), 1.0, atol=1e-6)
+
+
+def test_coins_under_a_promise_are_told_better_than_by_chance_and_no_better_than_allowed(small):
+    """300 coins at delta = 0.5. By chance scores agree with the coins by 2.33 standard deviations
+    or more with probability 1 %; allowed are 225 right ones on average."""
+    found = canaries.audit("softmax", "promise", 0.5, 0, 1000, 6, 60, *small)
+    agree = found["score"] * np.where(found["coin"], 1.0, -1.0)
+    assert agree.sum() / np.linalg.norm(agree) > 2.33 and (found["delta"] <= 0.5).all()
+    assert (agree > 0).sum() < 225 + 3 * np.sqrt(300) / 2
+
+
+def test_halves_are_disjoint_and_members_have_lower_losses(small):
+    pair = [canaries.losses("softmax", "unprotected", 0.5, 0, 1000, 3, k, *small) for k in (0, 1)]
+    assert (pair[0]["member"] ^ pair[1]["member"]).all() and pair[0]["member"].sum() == 500
+    assert pair[0]["loss"][pair[0]["member"]].mean() < pair[0]["loss"][~pair[0]["member"]].mean()
+
+
+def guesses(right=550, variant="promise", delta=0.25, attack="canaries"):
+    spread = np.diff(np.arange(1001) * right // 1000)  # right ones all over the place
+    score = np.where(spread, 1.0, -1.0).reshape(5, 200)
+    audit = {"score": score, "coin": np.ones((5, 200), dtype=bool), "delta": np.full(5, delta)}
+    row = {"kind": "softmax", "variant": variant, "delta": delta}
+    if attack == "canaries":
+        return row | harder_tables._canaries(audit, delta)
+    return row | harder_tables._guesses(attack, 1000, right, delta)
+
+
+def test_the_verdicts_on_secrets_follow_the_numbers():
+    def sentences(*rows):
+        return [row.sentence for row in verdicts.of_secrets(pd.DataFrame(rows))]
+
+    open_one = guesses(1000, "unprotected", 1.0)
+    assert sentences(guesses(), open_one) == ["holds"]
+    assert sentences(guesses(1000, delta=1e-4), open_one) == ["does not hold"]
+    assert sentences(open_one) == ["cannot be checked"]
+    assert verdicts.of_secrets(pd.DataFrame()) == []
+    assert sentences(guesses(550, attack="loss")) == ["holds"]
+    assert sentences(guesses(900, attack="loss")) == ["does not hold"]
+    assert sentences(guesses(620, attack="loss")) == ["cannot be checked"]
+    both = sentences(guesses(550, attack="loss"), guesses(900, attack="ratio"))
+    assert both == ["holds if softmax, δ = 0.25, loss"]
+
+
+def test_what_canaries_prove_stays_below_what_one_run_can():
+    row = guesses(1000)
+    assert row["delta_low"] == row["delta_most"] < 0.05 and row["epsilon_low"] > 2
+    assert guesses(500)["delta_low"] == 0 == guesses(500)["epsilon_low"]
+
+
+def test_too_many_canaries_are_refused(data):
+    with pytest.raises(ParameterError, match="at least 900 must be there"):
+        Params(canaries=900, promise_images=5000, promise_test=0).check(data)
