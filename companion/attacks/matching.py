@@ -22,7 +22,8 @@ class Matching:
     """The matching loss of some problems, and its derivative, at guesses `[problems, pixels]`.
 
     `theta` is `[problems, dim]`, or `[dim]` when all share one state; `heard [problems, dim]` are
-    the gradients to match, `labels [problems]` the labels, which are known (iDLG).
+    the gradients to match, `labels [problems]` the labels, which are known (iDLG). `precision
+    [problems, dim]` weighs the squares, when some coordinates are known better than others.
     """
 
     module: nn.Module
@@ -30,6 +31,7 @@ class Matching:
     heard: torch.Tensor
     shape: tuple[int, ...]
     labels: torch.Tensor
+    precision: torch.Tensor | None = None
 
     def __post_init__(self) -> None:
         dim, heard = layout(self.module).dim, self.heard.shape
@@ -46,7 +48,9 @@ class Matching:
     def narrow(self, rows: torch.Tensor) -> Matching:
         """Return the same loss for these problems alone."""
         theta = self.theta if self.theta.ndim == 1 else self.theta[rows]
-        return replace(self, theta=theta, heard=self.heard[rows], labels=self.labels[rows])
+        precision = None if self.precision is None else self.precision[rows]
+        own = {"heard": self.heard[rows], "labels": self.labels[rows], "precision": precision}
+        return replace(self, theta=theta, **own)
 
     def __call__(self, guess: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return (losses `[problems]`, their derivatives `[problems, pixels]`)."""
@@ -56,12 +60,14 @@ class Matching:
             image = image.view(1, *self.shape)
             return loss(functional_call(self.module, views(theta), (image,)), label[None])
 
-        def mismatch(image, theta, heard, label):
-            return ((grad(training_loss)(theta, image, label) - heard) ** 2).sum()
+        def mismatch(image, theta, heard, label, precision):
+            return (precision * (grad(training_loss)(theta, image, label) - heard) ** 2).sum()
 
-        in_dims = (0, None if self.theta.ndim == 1 else 0, 0, 0)
+        in_dims = (0, None if self.theta.ndim == 1 else 0, 0, 0, 0)
+        plain = self.heard.new_ones(len(self.heard), 1)
+        precision = plain if self.precision is None else self.precision
         every = vmap(grad_and_value(mismatch), in_dims)
-        derivative, value = every(guess, self.theta, self.heard, self.labels)
+        derivative, value = every(guess, self.theta, self.heard, self.labels, precision)
         return value, derivative
 
 

@@ -212,9 +212,13 @@ def labels_read(table: pd.DataFrame, record: dict, output: str) -> Figure:
 
 
 def harder(
-    batches: pd.DataFrame, heard: pd.DataFrame, secrets: pd.DataFrame, record: dict, output: str
+    found: tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, pd.DataFrame], record: dict, output: str
 ) -> Figure:
-    """Return what attackers who try harder find: batches, a model of many rounds, coins."""
+    """Return what attackers who try harder find: batches, a model of many rounds, coins.
+
+    `found` are the tables of batches, rounds, painted images and secrets.
+    """
+    batches, heard, painted, secrets = found
     rates = harder_tables.rounds_rates(heard)
     figure = Figure(figsize=(11.0, 4.2))
     left, middle, right = figure.subplots(1, 3)
@@ -228,6 +232,7 @@ def harder(
         "crosses: what the promise allows."
     )
     tables_of = {"batches": batches, "rounds": rates, "secrets": secrets}
+    tables_of["painted"] = harder_tables.painted_rates(painted)
     numbers = {name: tables.plain(table) for name, table in tables_of.items()}
     return kept(figure, "fig5_harder", caption, record, output, **numbers)
 

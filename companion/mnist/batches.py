@@ -9,6 +9,7 @@ of it, 588 numbers and 64.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterator
 
 import numpy as np
 import torch
@@ -63,9 +64,20 @@ def read(
     zero has. Five agents hold a batch of `size` images each. One round is heard; all is computed in
     float64, as it is sent.
     """
-    settings, module = AgentParams(**params), parameters.make(VICTIMS[victim]).double()
+    module, errors = parameters.make(VICTIMS[victim]).double(), []
+    for images, theta, found in opened(params, data, module, sender, size, first, count):
+        truth = dense_inputs(module, theta, images).detach().numpy()
+        errors.append(_error(found.inputs, truth))
+    return {"error": np.array(errors)}
+
+
+def opened(
+    params: dict, data: str, module: nn.Module, sender: str, size: int, first: int, count: int
+) -> Iterator[tuple[torch.Tensor, torch.Tensor, spear.Batch]]:
+    """Yield the images of every batch, theta_0, and what was found of what enters the layer."""
+    settings = AgentParams(**params)
     images, labels = attacked(settings.seed, data, first * size, count * size)
-    algorithm, errors = algorithm_of(settings.algorithm(), sender, 1.0, settings.seed), []
+    algorithm = algorithm_of(settings.algorithm(), sender, 1.0, settings.seed)
     for block in range(0, count, AGENTS):
         part = slice(block * size, (block + AGENTS) * size)
         x, y = (tensor[part].unflatten(0, (AGENTS, size)) for tensor in (images, labels))
@@ -75,17 +87,18 @@ def read(
         heard = overhear(scene, first_state(scene, sender, theta_0), 1)
         for agent, gradient in enumerate(heard.estimate):
             random = generator(settings.seed, Purpose.ATTACK, first + block + agent, t=2)
-            found = from_gradient(module, gradient, size, random)
-            truth = dense_inputs(module, torch.tensor(theta_0), scene.images[agent]).numpy()
-            errors.append(_error(found.inputs, truth))
-    return {"error": np.array(errors)}
+            theta, given = torch.tensor(theta_0), torch.tensor(gradient)
+            yield scene.images[agent], theta, from_gradient(module, theta, given, size, random)
 
 
-def from_gradient(module, gradient: np.ndarray, size: int, random) -> spear.Batch:
+def from_gradient(
+    module: nn.Module, theta: torch.Tensor, gradient: torch.Tensor, size: int, random
+) -> spear.Batch:
     """Return the inputs of the dense layer behind the gradient `[dim]` of a batch of `size`."""
-    views = parameters.layout(module).views(torch.tensor(gradient))
+    known, views = (parameters.layout(module).views(part) for part in (theta, gradient))
     weight, bias = (views[f"dense.{name}"].numpy() for name in ("weight", "bias"))
-    return spear.read(weight, bias, size, random, STARTS)
+    behind = known["output.weight"].numpy().T
+    return spear.read(weight, bias, size, random, STARTS, behind)
 
 
 def dense_inputs(module: nn.Module, theta: torch.Tensor, images: torch.Tensor) -> torch.Tensor:
@@ -94,7 +107,7 @@ def dense_inputs(module: nn.Module, theta: torch.Tensor, images: torch.Tensor) -
     hook = module.dense.register_forward_pre_hook(lambda _, given: kept.append(given[0]))
     functional_call(module, parameters.layout(module).views(theta), (images,))
     hook.remove()
-    return kept[0].detach()
+    return kept[0]
 
 
 def _error(found: np.ndarray, truth: np.ndarray) -> float:

@@ -118,6 +118,16 @@ def of_patience(params: Params, heard: Table) -> list[Claim]:
     return [judge("attack-better-model", found, rounds=params.attack_rounds)]
 
 
+def of_painters(painted: Table) -> list[Claim]:
+    """Return the row on painters with a prior; none where none was asked for."""
+    if painted.empty:
+        return []
+    rates = harder_tables.painted_rates(painted)
+    clear, sent = (rates[rates["sender"] == sender] for sender in ("D-PSGD", "quantised"))
+    works = bool((clear["recovered"] >= EFFECTIVE).any())
+    return [judge("attack-with-a-prior", sent, works, clear=clear, cases=sent)]
+
+
 def of_secrets(table: Table) -> list[Claim]:
     """Return the rows on members and canaries; none where none was asked for."""
     if table.empty:

@@ -104,6 +104,8 @@ class Params(Training):
     batch_victims: tuple[Literal["connected", "LeNet", "CNN"], ...] = ("connected", "LeNet", "CNN")
     patient_images: Annotated[int, Field(ge=0, multiple_of=5)] = 5
     patient_scales: tuple[Positive, ...] = (1.0,)
+    painted_images: Annotated[int, Field(ge=0, multiple_of=5)] = 5
+    painted_batches: Annotated[int, Field(ge=0, multiple_of=5)] = 0
     promise_targets: tuple[Share, ...] = (0.25,)
     network_targets: tuple[Share, ...] = ()
     promise_seeds: Count = 1
@@ -145,7 +147,7 @@ class Params(Training):
         self._check_promises(data)
 
     def _check_attacks(self, there: int) -> None:
-        for name in ("calibration", "fig5", "curve", "label", "moment", "patient"):
+        for name in ("calibration", "fig5", "curve", "label", "moment", "patient", "painted"):
             if (value := getattr(self, f"{name}_images")) > there:
                 raise ParameterError(f"{name}_images = {value} must not exceed {there}, all images")
         if 1.0 not in self.scales or list(self.scales) != sorted(self.scales):

@@ -50,3 +50,16 @@ def test_sparsest_directions_are_independent():
     directions = np.array([[1.0, 1.0, 0.0], [1.0, 0.0, 0.0], [-2.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
     kept = spear._sparsest(directions, U)
     assert [row.tolist() for row in kept] == [[1, 0, 0], [0, 0, 1], [1, 1, 0]]
+
+
+def test_units_that_are_open_for_all_show_themselves():
+    """Rows of U that are one linear function of known weights: 30 of 60 units."""
+    random = generator(3, Purpose.SYNTHETIC)
+    behind, function = random.normal(size=(UNITS, CLASSES)), random.normal(size=(CLASSES, 4))
+    function -= function.mean(axis=0)
+    U = behind @ function
+    U[30:] += random.normal(size=(30, 4))
+    found = spear.shared(U, behind, generator(0, Purpose.ATTACK))
+    assert found.tolist() == [True] * 30 + [False] * 30
+    noise = random.normal(size=U.shape)
+    assert not spear.shared(noise, behind, generator(0, Purpose.ATTACK)).any()

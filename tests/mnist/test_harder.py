@@ -6,7 +6,7 @@ import pytest
 
 from companion import intervals
 from companion.data import mnist
-from companion.mnist import batches, canaries, harder_tables, patient
+from companion.mnist import batches, canaries, harder_tables, painted, patient
 from companion.mnist import claims as verdicts
 from companion.mnist.digits import digits
 from companion.mnist.params import Params
@@ -81,6 +81,48 @@ def test_the_verdict_on_the_better_model_follows_the_numbers():
     assert few.sentence == "cannot be checked"
     assert verdicts.of_patience(PARAMS, pd.DataFrame()) == []
     assert harder_tables.rounds_table(heard(0.1)).iloc[0, -1] == "0% (0% to 16%)"
+
+
+def test_a_prior_paints_what_is_heard_and_the_mean_where_nothing_is(data, monkeypatch):
+    """CNN, five images: undefended most come back; under Algorithm 1 it stays near the mean."""
+    monkeypatch.setattr(painted, "STEPS", 60)
+    common = {"params": AGENTS, "data": data.provenance.sha256, "victim": "CNN", "rounds": 1}
+    clear, sent = (
+        painted.single(**common, sender=sender, first=7995, count=5)
+        for sender in ("D-PSGD", "quantised")
+    )
+    assert np.median(clear["mse"]) < 0.3 * np.median(clear["mean"])
+    assert np.allclose(sent["mse"], sent["mean"], rtol=0.3)
+
+
+def test_whole_batches_are_painted_from_d_psgd_and_not_from_algorithm_1(data, monkeypatch):
+    monkeypatch.setattr(painted, "STEPS", 60)
+    monkeypatch.setattr(batches, "STARTS", 300)
+    common = {"params": AGENTS, "data": data.provenance.sha256, "victim": "LeNet", "size": 2}
+    clear, sent = (
+        painted.whole(**common, sender=sender, first=0, count=5)
+        for sender in ("D-PSGD", "quantised")
+    )
+    assert np.median(clear["mse"]) < 0.3 * np.median(clear["mean"])
+    assert (sent["mse"] > 0.01).all() and sent["mse"].shape == (10,)
+    assert np.isinf(sent["mse"]).any(), "no picture where nothing was read"
+
+
+def pictures(clear, sent, count=20):
+    rows = [("D-PSGD", clear), ("quantised", sent)]
+    tables = [pd.DataFrame({"sender": name, "mse": np.full(count, mse)}) for name, mse in rows]
+    return pd.concat(tables).assign(victim="CNN", size=1, mean=0.06)
+
+
+def test_the_verdict_on_painters_follows_the_numbers():
+    def verdict(*arguments):
+        (row,) = verdicts.of_painters(pictures(*arguments))
+        return row.sentence
+
+    assert verdict(0.001, 0.06) == "holds" and verdict(0.001, 0.001) == "does not hold"
+    assert verdict(0.06, 0.06) == "cannot be checked" == verdict(0.001, 0.06, 3)
+    assert verdicts.of_painters(pd.DataFrame()) == []
+    assert harder_tables.painted_table(pictures(0.001, 0.06)).iloc[0, 0] == "CNN"
 
 
 @pytest.fixture(scope="module")
