@@ -86,7 +86,8 @@ def _agree(given: list, wanted: list, tolerance: float) -> bool:
 def _same(given, wanted, tolerance: float) -> bool:
     """Return whether two answers are the same: words by their letters, numbers nearly."""
     if isinstance(wanted, str) or isinstance(given, str):
-        return _letters(given) == _letters(wanted)
+        words = isinstance(wanted, str) and isinstance(given, str)
+        return words and _letters(given) == _letters(wanted)
     try:
         numbers = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError):
@@ -286,6 +287,7 @@ _ask(
     (0.0, "It still says one of the digits, and is right now and then."),
     (0.5, "There are more than two digits."),
     (1.0, "It has learnt nothing."),
+    (10.0, "Write it as a share of one, not in per cent."),
     (math.nan, "The loss is not a number, but the network still names a digit."),
     tolerance=0.1,
 )

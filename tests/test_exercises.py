@@ -83,6 +83,13 @@ def test_a_function_of_dots_asks_for_an_answer():
     assert repr(check("1.4", lambda y, d: ...)).endswith("Put your answer in place of the dots.")
 
 
+@pytest.mark.parametrize(("name", "word"), [("1.1", "160"), ("3.4", "10%"), ("3.4", "01")])
+def test_a_word_is_no_number(name, word):
+    """Its letters are not compared with those of a number: 16.0 is not "160"."""
+    reply = repr(check(name, word))
+    assert reply.endswith(EXERCISES[name].otherwise)
+
+
 def test_an_exercise_that_is_not_there_is_refused():
     with pytest.raises(ValueError, match=r"exercise '9\.9' must be one of 1\.1, 1\.2"):
         check("9.9", 1)
