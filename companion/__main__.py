@@ -58,40 +58,40 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m companion", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="command", dest="name")
 
-    def command(function: Callable[[argparse.Namespace], int], words: str) -> Callable:
-        new = commands.add_parser(function.__name__.removeprefix("_"), help=words)
+    def command(name: str, function: Callable, words: str) -> Callable:
+        new = commands.add_parser(name, help=words)
         new.set_defaults(command=function)
         return new.add_argument
 
     one = "one notebook, by the beginning of its name: 03"
-    add = command(_figures, "execute the notebooks and write figures/<profile>/")
+    add = command("figures", _figures, "execute the notebooks and write figures/<profile>/")
     add("--profile", default="default", help="smoke, default, evening or paper")
     add("--nb", help=one)
     add("--seed", help="a whole number; the profile's own by default")
     add("--output", type=Path, help="a folder; default: figures/<profile>")
     made = "write figures/report.html and the README's tables from what is in figures/"
-    add = command(_report, made)
+    add = command("report", _report, made)
     add("--output", type=Path, default=ROOT / "figures", help="the folder of the figures")
     add("--measured", type=Path, help="a folder whose run says what it cost")
-    command(_site, "build site/: report, notebooks, documents and API as one static folder")
+    command("site", _site, "build site/: report, notebooks, documents and API as one static folder")
     made = "build site/play/, pages on which the core runs in a browser, and serve them"
-    add = command(_play, made)
+    add = command("play", _play, made)
     add("--port", type=_port, default=8000, help="0: any free one")
     add("--handout", action="store_true", help="print docs/handout.pdf instead")
     made = "run the smoke profile from nothing and compare its numbers with the reference"
-    add = command(_verify, made)
+    add = command("verify", _verify, made)
     add("--nb", help=one)
     add("--update", action="store_true", help="write the reference instead")
-    add = command(_test, "run the test suite")
+    add = command("test", _test, "run the test suite")
     passed = "passed on to pytest; nothing: everything, on all cores"
     add("rest", nargs=argparse.REMAINDER, help=passed)
-    add = command(_matrix, "run tests and verify as other machines would")
+    add = command("matrix", _matrix, "run tests and verify as other machines would")
     add("--rows", nargs="*", default=[], help="machines: native, sse, busy ...; all by default")
     add("--parts", nargs="*", default=[], help="tests, verify; both by default")
-    add = command(_lab, "open JupyterLab on this machine only, with a token")
+    add = command("lab", _lab, "open JupyterLab on this machine only, with a token")
     add("--port", type=_port, default=8888, help="0: any free one")
-    command(_data, "download the official data sets into data/cache")
-    add = command(_bench, "run the benchmarks")
+    command("data", _data, "download the official data sets into data/cache")
+    add = command("bench", _bench, "run the benchmarks")
     add("--only", default="", help="those whose name contains this")
     add("--quick", action="store_true", help="tiny sizes, to see that they run")
     return parser
