@@ -44,16 +44,15 @@ class Trained(NamedTuple):
 
 def trained(params: Params, data: Recordings) -> Trained:
     """Return variant, subject, run, t, agent, accuracy, diverged of all folds, and `members`."""
-    variants: tuple[training.Variant, ...] = (*VARIANTS, "dithered")
-    folds = f"{len(params.tests)} folds x {params.seeds} seeds x {len(variants)} variants"
-    pieces = trainings(params, data, params.tests, params.seeds, variants)
+    folds = f"{len(params.tests)} folds x {params.seeds} seeds x {len(VARIANTS)} variants"
+    pieces = trainings(params, data, params.tests, params.seeds)
     results = runs.run(training.learnt, pieces, description=folds)
     tables = [learnt(piece, result) for piece, result in zip(pieces, results, strict=True)]
     return Trained(pd.concat(tables, ignore_index=True), members(params, pieces, results))
 
 
 def trainings(
-    params: Training, data: Recordings, tests: Iterable[int], seeds: int = 1, variants=VARIANTS
+    params: Training, data: Recordings, tests: Iterable[int], seeds: int = 1
 ) -> list[dict]:
     """Return the arguments of `training.learnt`: a left-out subject, a seed, a variant each."""
     common = _common(params.into(Training), data)
@@ -61,7 +60,7 @@ def trainings(
         {**common, "test": test, "run": run, "variant": variant}
         for run in range(seeds)
         for test in tests
-        for variant in variants
+        for variant in VARIANTS
     ]
 
 

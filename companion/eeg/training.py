@@ -18,14 +18,14 @@ import torch
 from companion.data import streams
 from companion.eeg.params import Training
 from companion.eeg.trials import Trials, found
-from companion.params import AGENTS, public_seed
+from companion.params import AGENTS
 from companion.problems.eegnet import EEGNet, Prepared
 from companion.problems.eegnet_history import EEGHistory, initial_state, prepare
 from ldp_core import optimizer
 from ldp_core.accountant import trajectory
 from ldp_core.randomness import Purpose, generator
 
-Variant = Literal["quantised", "unquantised", "dithered"]
+Variant = Literal["quantised", "unquantised"]
 RUNS_APART = 1000  # run number = RUNS_APART * seed number + left-out subject: no two share a coin
 DRAWS, CONFIDENCE = 2000, 0.99  # of the exact total variation's estimate
 BATCH, RATE = 64, 1e-3  # of Adam, on one computer
@@ -85,10 +85,9 @@ def start(here: Fold) -> np.ndarray:
 
 
 def train(here: Fold, theta_0, variant: Variant, oracle=None, observe=None) -> optimizer.State:
-    """Return the last state of Algorithm 1, of its twin that sends real numbers, or dithered."""
+    """Return the last state of Algorithm 1, or of its twin that sends real numbers."""
     settings, full = here.settings, here.settings.algorithm()
-    dither = public_seed(settings.seed) if variant == "dithered" else None
-    algorithm = dataclasses.replace(full, quantised=variant != "unquantised", dither=dither)
+    algorithm = dataclasses.replace(full, quantised=variant == "quantised")
     options = {"seed": settings.seed, "runs": [here.number], "observe": observe}
     return optimizer.run(algorithm, oracle or here.oracle, theta_0, settings.iterations, **options)
 
