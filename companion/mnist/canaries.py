@@ -157,9 +157,8 @@ def losses(
     def observe(state: optimizer.State, messages: optimizer.Messages) -> None:
         sent[:] = [messages.values()[0][0].mean(axis=0)]
 
-    optimizer.run(
-        algorithm, oracle, promise.start(kind, seed), iterations, seed=seed, observe=observe
-    )
+    options = {"seed": seed, "runs": [half], "observe": observe}  # each half has its own coins
+    optimizer.run(algorithm, oracle, promise.start(kind, seed), iterations, **options)
     outputs = oracle.model.outputs(sent[0], x).astype(np.float64)
     own = np.take_along_axis(outputs, y[:images, None], axis=1)[:, 0]
     loss = np.logaddexp.reduce(outputs, axis=1) - own

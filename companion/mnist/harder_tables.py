@@ -239,12 +239,16 @@ def _canaries(audit: dict[str, np.ndarray], delta: float) -> dict:
 
 
 def _members(pair: list[dict[str, np.ndarray]], delta: float) -> list[dict]:
-    """Return what the losses tell: the lower half of them is taken for members."""
+    """Return what the losses tell: the lower half of them is taken for members.
+
+    Who sees both models sees two trainings, which keep 1 - (1 - delta)^2 together.
+    """
     member, rows = pair[0]["member"], []
     scores = {"loss": pair[0]["loss"], "ratio": pair[0]["loss"] - pair[1]["loss"]}
+    kept = {"loss": delta, "ratio": 1.0 - (1.0 - delta) ** 2}
     for name, score in scores.items():
         right = (score < np.median(score)) == member
-        rows.append(_guesses(name, right.size, int(right.sum()), delta))
+        rows.append(_guesses(name, right.size, int(right.sum()), kept[name]))
     return rows
 
 
