@@ -58,11 +58,11 @@ def compute(
     found = {name: np.empty(shape) for name in MEASURES} | {"audit": np.full(count, np.nan)}
     found |= {"k": np.empty(shape, dtype=np.int64), "agent": np.empty(count, dtype=np.int64)}
     for run in range(count):
-        states = []
-        for agent in range(shape[1]):
-            k_found, point = _modification(scene, setting.seed, run, agent, k, rows)
-            found["k"][run, agent] = k_found
-            states.append(_states(scene, run, agent, k_found, point))
+        agents = range(shape[1])
+        changes = [_modification(scene, setting.seed, run, agent, k, rows) for agent in agents]
+        found["k"][run] = [arrives for arrives, _ in changes]
+        states = _states(scene, run, changes)
+        for agent in agents:
             _note(found, run, agent, measures(*states[agent], setting.seed))
         most = found["agent"][run] = int(np.argmax(found["exact"][run]))
         if audit_samples:
@@ -270,16 +270,28 @@ def _modification(
     return arrives, found.point[found.worst("paper")]
 
 
-def _states(scene: Scene, run: int, agent: int, k: int, point: np.ndarray) -> tuple:
-    """Return (y, other, step), one entry per coin from k on: as it is, and with a point
-    replaced."""
-    history, got = scene.history[run, agent], scene.received(run, agent)
-    own = scene.unmodified(run, agent)
-    oracle = scene.problem(worst.adjacent(history, [k], point[None]))
-    changed = trajectory.replay(scene.algorithm, agent, got, oracle, *own[k][1:], k)
-    y, other = (
-        np.concatenate([np.hstack(state)[0] for _, *state in states])
-        for states in (own[k:], changed)
-    )
-    steps = scene.algorithm.schedules.step(np.arange(k, len(own)))[:, agent]
-    return y, other, np.repeat(steps, 2 * scene.features.dim)
+def _states(scene: Scene, run: int, changes: list[tuple[int, np.ndarray]]) -> list[tuple]:
+    """Return (y, other, step) of every agent, one entry per coin from its k on: as it is, and with
+    data point k replaced (`changes`: k and the new one)."""
+    own, first, history = scene.unmodified(run), min(k for k, _ in changes), scene.history[run]
+    replaced = [
+        worst.adjacent(mine, [k], point[None])
+        for mine, (k, point) in zip(history, changes, strict=True)
+    ]
+    oracle, agents = scene.problem(np.concatenate(replaced)), range(len(changes))
+    got, start = scene.received(run), own[first][1:]
+    other = list(trajectory.replay(scene.algorithm, agents, got, oracle, *start, first))
+    steps = scene.algorithm.schedules.step(np.arange(len(own)))
+    return [
+        (
+            _coins(own[k:], i),
+            _coins(other[k - first :], i),
+            np.repeat(steps[k:, i], 2 * scene.features.dim),
+        )
+        for i, (k, _) in enumerate(changes)
+    ]
+
+
+def _coins(states: list[tuple], agent: int) -> np.ndarray:
+    """Return what an agent's coins decide about: theta_t and psi_t, one after the other."""
+    return np.concatenate([np.concatenate([theta[agent], psi[agent]]) for _, theta, psi in states])

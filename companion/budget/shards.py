@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Literal
 
 import numpy as np
@@ -47,26 +47,48 @@ class Scene:
         """Return the gradient oracle of histories `[batch, 1, iterations, samples]`."""
         return logistic.Logistic(self.features, self.labels, history)
 
-    def received(self, run: int, agent: int) -> trajectory.Received:
-        """Return what an agent received in a run (its position), `[iterations, 1, dim]` each."""
-        row = agent * len(self.numbers) + run
-        return trajectory.Received(*(sums[:, row : row + 1] for sums in self._received))
+    def received(self, run: int, agent: int | None = None) -> trajectory.Received:
+        """Return what an agent, or each, received in a run (its position), `[T, agents, dim]`."""
+        return trajectory.Received(*(sums[:, self._rows(run, agent)] for sums in self._received))
 
     @cached_property
     def _received(self) -> trajectory.Received:
         agents = range(self.algorithm.network.agents)
         return trajectory.received(self.algorithm, self.messages, agents)
 
-    def unmodified(self, run: int, agent: int) -> list[tuple[int, np.ndarray, np.ndarray]]:
-        """Return (t, theta_t, psi_t), the agent's own states `[1, dim]`, for every t."""
-        oracle = self.problem(self.history[run, agent][None, None])
-        start = np.zeros((1, self.features.dim))
-        got = self.received(run, agent)
-        return list(trajectory.replay(self.algorithm, agent, got, oracle, start))
+    def unmodified(
+        self, run: int, agent: int | None = None
+    ) -> list[tuple[int, np.ndarray, np.ndarray]]:
+        """Return (t, theta_t, psi_t) for every t: own states of an agent, or each, in a run."""
+        rows = self._rows(run, agent)
+        return [(t, theta[rows], psi[rows]) for t, theta, psi in self._unmodified]
+
+    @cached_property
+    def _unmodified(self) -> list[tuple[int, np.ndarray, np.ndarray]]:
+        """Return the states of all agents in all runs, replayed together."""
+        runs, agents, *shape = self.history.shape
+        oracle = self.problem(self.history.swapaxes(0, 1).reshape(agents * runs, 1, *shape))
+        start, who = np.zeros((agents * runs, self.features.dim)), np.repeat(range(agents), runs)
+        return list(trajectory.replay(self.algorithm, who, self._received, oracle, start))
+
+    def _rows(self, run: int, agent: int | None) -> slice:
+        """Return where an agent's states of a run are, or every agent's: all runs of each."""
+        runs = len(self.numbers)
+        first = run if agent is None else agent * runs + run
+        return slice(first, None if agent is None else first + 1, runs)
 
 
 def record(setting: Setting, data: str, numbers: Sequence[int]) -> Scene:
-    """Return the runs of these numbers, recorded; `data` is the SHA-256 of the mushrooms meant."""
+    """Return the runs of these numbers, recorded; `data` is the SHA-256 of the mushrooms meant.
+
+    The last few are kept in each process: shards differ in what is replaced more than in the run.
+    """
+    return _recorded(setting.model_dump_json(), data, tuple(numbers))
+
+
+@lru_cache(maxsize=8)
+def _recorded(text: str, data: str, numbers: tuple[int, ...]) -> Scene:
+    setting = Setting.model_validate_json(text)
     table, features = problem(setting.normalise)
     table.provenance.require(data)
     algorithm, transcript = setting.algorithm(), optimizer.Transcript()
