@@ -13,7 +13,7 @@ no download.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import numpy as np
 import torch
@@ -81,6 +81,7 @@ def scattering(images: torch.Tensor) -> torch.Tensor:
     return torch.cat([_smoothed(maps) for maps in (picture, once, larger, twice)], dim=1)
 
 
+@cache
 def _wavelets(scale: int) -> torch.Tensor:
     """Return the Fourier transforms of the Morlet wavelets of one scale, `[angles, 32, 32]`."""
     shifts = 2.0 * np.pi * np.arange(-1, 2)
@@ -111,8 +112,8 @@ def _morlet(y: np.ndarray, x: np.ndarray, scale: int, angle: float) -> np.ndarra
 def _halved(spectrum: torch.Tensor) -> torch.Tensor:
     """Return the spectrum of every second pixel, in both directions."""
     half = PADDED // 2
-    folded = spectrum.unflatten(-1, (2, half)).mean(dim=-2)
-    return folded.unflatten(-2, (2, half)).mean(dim=-3)
+    folded = spectrum[..., :half] + spectrum[..., half:]
+    return (folded[..., :half, :] + folded[..., half:, :]) / 4
 
 
 def _smoothed(maps: torch.Tensor) -> torch.Tensor:
