@@ -18,7 +18,7 @@ from companion.params import (
     history_bytes,
 )
 
-LONG_RUNS_PER_SHARD = 5
+LONG_RUNS_PER_SHARD = 6  # all of the default profile: an iteration costs as much for one as for two
 UNQUANTISED = 0.0  # the d_0 that stands for no quantisation
 TOPOLOGIES: tuple[Topology, ...] = ("paper", "ring", "exponential", "random")
 Steps = Annotated[tuple[Positive, ...], Field(min_length=1)]
