@@ -1,11 +1,8 @@
 """Local differential privacy via dynamic quantization: network, quantizer, optimizer, accountant.
 
 A companion to Zhang, Kui, Ma and Wu, "Local Differential Privacy via Dynamic Quantization in
-Distributed Online Stochastic Optimization". Import the rooms you need:
-
-    from ldp_core import network, optimizer, quantizer
-
-numpy is all that it needs. What the notebooks need beside it is in `companion`.
+Distributed Online Stochastic Optimization". Import the rooms you need: `from ldp_core import
+network, optimizer`. numpy is all that it needs. What the notebooks need is in `companion`.
 """
 
 __version__ = "0.2.0"

@@ -4,18 +4,17 @@
     >>> round(found.lower, 2), found.refutes(0.4)  # the total variation is 0.5
     (0.49, True)
 
-The accountant bounds delta from above by knowing the mechanism. The audit knows nothing: it may
-only run the agent on D and on D', as often as it likes, and look at what was sent. Any event A
-gives delta(epsilon) >= P(A) - e^epsilon P'(A), so it
+The accountant bounds delta from above by knowing the mechanism. The audit may only run the agent on
+D and on D', as often as it likes, and look at what was sent. Any event A gives delta >= P(A) -
+P'(A), so it
 
     1. fits several distinguishers (scores that should be larger under D) to a first batch,
     2. picks on a second batch the score, the threshold and the form of the bound,
     3. counts A = {score > threshold} on a third batch that nothing was chosen on.
 
-Whatever happens in 1 and 2 is independent of 3, so the bound is valid for every mechanism, every
-distinguisher and every number of samples; a bad distinguisher only makes it weak. If `lower`
-exceeds what an accountant claims, then the claim is refuted, or an event of probability at most
-1 - confidence has happened.
+So the bound is valid for every mechanism, every distinguisher and every number of samples; a bad
+distinguisher only makes it weak. If `lower` exceeds what an accountant claims, then the claim is
+refuted, or an event of probability at most 1 - confidence has happened.
 """
 
 from __future__ import annotations
@@ -23,6 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -32,6 +32,7 @@ from ldp_core.randomness import Purpose, generator
 
 Mechanism = Callable[[int, np.random.Generator, int], np.ndarray]
 """(which data set: 0 = D, 1 = D'; private randomness; samples) -> transcripts [samples, ...]."""
+Bound = Callable[[Any, Any, int, float], np.ndarray]  # (hits, false hits, trials, alpha) -> bound
 
 FIT, SELECT = 0.35, 0.15  # shares of the samples for the first two batches; the rest is counted
 FEWEST_SAMPLES = 20
@@ -43,32 +44,23 @@ MOST_STEPS = 60  # of Newton's method; five to ten are usual
 
 @dataclass(frozen=True)
 class Audit:
-    """delta(epsilon) >= `lower` with probability at least `confidence` over the audit's samples.
+    """delta >= `lower` with probability at least `confidence` over the audit's samples.
 
-    `hits` of `trials` transcripts under one data set fell into the event, and `false_hits` of
-    `trials` under the other one; `estimate` is (hits - e^epsilon false_hits) / trials, without a
-    confidence.
+    `hits` of `trials` transcripts under D fell into the event, and `false_hits` of `trials` under
+    D'; `estimate` is the difference of their shares, without a confidence.
     """
 
     lower: float
     estimate: float
     confidence: float
-    epsilon: float
     distinguisher: str
     hits: int
     false_hits: int
     trials: int
 
     def refutes(self, claim: float) -> bool:
-        """Return whether the claim that delta(epsilon) <= `claim` is refuted at this confidence."""
+        """Return whether the claim that delta <= `claim` is refuted at this confidence."""
         return self.lower > claim
-
-    def __str__(self) -> str:
-        return (
-            f"delta({self.epsilon:g}) >= {self.lower:.4f} with confidence {self.confidence:.7g}: "
-            f"{self.distinguisher}, {self.hits} hits and {self.false_hits} false hits "
-            f"in {self.trials} transcripts each"
-        )
 
 
 def audit(
@@ -76,21 +68,36 @@ def audit(
     samples: int,
     *,
     seed: int,
-    epsilon: float = 0.0,
     confidence: float = 0.99,
-    distinguishers: Mapping[str, Fit] | None = None,
+    distinguishers: Mapping[str, Fit] = DISTINGUISHERS,
 ) -> Audit:
-    """Return a lower bound on delta(epsilon) from `samples` transcripts under each data set.
+    """Return a lower bound on delta from `samples` transcripts under each data set.
 
     The mechanism is called with generators that depend on (seed, data set, batch) alone. The third
     batch is drawn and counted in pieces: memory holds the first two only.
     """
+    _require_confidence(confidence)
+    samples = checks.whole("samples", samples, FEWEST_SAMPLES)
+    fit, select = int(FIT * samples), int(SELECT * samples)
+    trials = samples - fit - select
+    if not isinstance(distinguishers, Mapping) or not distinguishers:
+        rule = "must map at least one name to a function"
+        raise ValueError(f"distinguishers = {distinguishers!r} {rule}")
 
     def source(stage: int, which: int) -> Callable[[int], np.ndarray]:
         private = _private(seed, stage, which)
         return lambda count: _rows(mechanism(which, private, count), count)
 
-    return _audit(source, samples, epsilon, confidence, distinguishers)
+    stages = enumerate((fit, select))
+    batches = [[source(stage, which)(count) for which in (0, 1)] for stage, count in stages]
+    scores = {name: learn(*batches[0]) for name, learn in distinguishers.items()}
+    name, threshold, bound = _choose(scores, batches[1], trials, 1.0 - confidence)
+    features = batches[0][0].shape[1]
+    del batches
+    ours, theirs = (
+        _count(source(2, which), trials, features, scores[name], threshold) for which in (0, 1)
+    )
+    return _found(bound, ours, theirs, trials, confidence, name)
 
 
 def informed(
@@ -98,8 +105,9 @@ def informed(
 ) -> Audit:
     """Return what the best attacker there is proves: the one who knows both states of the agent.
 
-    The event, a likelihood ratio above one, is known beforehand, so that every transcript counts;
-    `trials_needed` says how many there must be.
+    The event, a likelihood ratio above one, is known beforehand: every transcript counts. By
+    Hoeffding's inequality 4 log(1 / alpha) / (delta - proven)^2 of them, alpha = 1 - confidence,
+    prove `proven` where `delta` is true, but for a chance alpha.
     """
     _require_confidence(confidence)
     mechanism, score = sender(y, other, step, degree), likelihood_ratio(y, other, step, degree)
@@ -110,28 +118,11 @@ def informed(
         draw = lambda count: mechanism(which, private, count)  # noqa: E731
         return _count(draw, trials, features, score(*(np.empty(0),) * 2), 0.0)
 
-    return _found(_Form(pooled_bound), above(0), above(1), trials, 0.0, confidence, "both states")
-
-
-def trials_needed(delta: float, proven: float, confidence: float = 0.99) -> int:
-    """Return how many transcripts an informed audit needs to prove `proven` where `delta` is true.
-
-    By Hoeffding's inequality the share of right guesses among 2 n is within sqrt(log(1 / alpha) /
-    (4 n)) of its mean, alpha = 1 - confidence, and so is the bound of what was seen; a total
-    variation is twice a share. So n = 4 log(1 / alpha) / (delta - proven)^2 fails with probability
-    at most alpha.
-    """
-    if not proven < delta <= 1:
-        raise ValueError(f"proven = {proven} must be below delta = {delta}, and delta at most 1")
-    return math.ceil(4.0 * -math.log1p(-_require_confidence(confidence)) / (delta - proven) ** 2)
+    return _found(pooled_bound, above(0), above(1), trials, confidence, "both states")
 
 
 def sender(y, other, step, degree: int = 1) -> Mechanism:
-    """Return the mechanism that sends the states y under D, and `other` under D', as levels.
-
-    With received messages held fixed this is all an agent of Algorithm 1 does: its states are not
-    random.
-    """
+    """Return the mechanism that sends the states y under D, and `other` under D', as levels."""
     states = [a.reshape(-1) for a in np.broadcast_arrays(y, other, step)]
 
     def mechanism(which: int, private: np.random.Generator, samples: int) -> np.ndarray:
@@ -141,39 +132,10 @@ def sender(y, other, step, degree: int = 1) -> Mechanism:
     return mechanism
 
 
-def _audit(source, samples: int, epsilon: float, confidence: float, distinguishers) -> Audit:
-    if not (math.isfinite(checks.real("epsilon", epsilon)) and epsilon >= 0):
-        raise ValueError(f"epsilon = {epsilon} must be finite and not negative")
-    _require_confidence(confidence)
-    fit, select, trials = _batches(samples)
-    distinguishers = DISTINGUISHERS if distinguishers is None else distinguishers
-    if not isinstance(distinguishers, Mapping) or not distinguishers:
-        rule = "must map at least one name to a function"
-        raise ValueError(f"distinguishers = {distinguishers!r} {rule}")
-    stages = enumerate((fit, select))
-    batches = [[source(stage, which)(count) for which in (0, 1)] for stage, count in stages]
-    scores = {name: learn(*batches[0]) for name, learn in distinguishers.items()}
-    name, threshold, form = _choose(scores, batches[1], trials, epsilon, 1.0 - confidence)
-    features = batches[0][0].shape[1]
-    del batches
-    ours, theirs = (
-        _count(source(2, which), trials, features, scores[name], threshold) for which in (0, 1)
-    )
-    return _found(form, ours, theirs, trials, epsilon, confidence, name)
-
-
-def _found(form: _Form, above, above_other, trials: int, epsilon, confidence, name: str) -> Audit:
-    hits, false_hits = form.event(above, above_other, trials)
-    return Audit(
-        lower=max(0.0, float(form.bound(hits, false_hits, trials, epsilon, 1.0 - confidence))),
-        estimate=hits / trials - math.exp(epsilon) * false_hits / trials,
-        confidence=confidence,
-        epsilon=epsilon,
-        distinguisher=name,
-        hits=hits,
-        false_hits=false_hits,
-        trials=trials,
-    )
+def _found(bound: Bound, hits: int, false_hits: int, trials: int, confidence, name: str) -> Audit:
+    lower = max(0.0, float(bound(hits, false_hits, trials, 1.0 - confidence)))
+    estimate = hits / trials - false_hits / trials
+    return Audit(lower, estimate, confidence, name, hits, false_hits, trials)
 
 
 def _private(seed: int, stage: int, which: int) -> np.random.Generator:
@@ -181,16 +143,9 @@ def _private(seed: int, stage: int, which: int) -> np.random.Generator:
     return generator(seed, Purpose.MONTE_CARLO, run=which, t=1 + stage)
 
 
-def _require_confidence(confidence: float) -> float:
+def _require_confidence(confidence: float) -> None:
     if not 0.75 <= checks.real("confidence", confidence) < 1:
         raise ValueError(f"confidence = {confidence} must lie in [0.75, 1)")
-    return confidence
-
-
-def _batches(samples: int) -> tuple[int, int, int]:
-    samples = checks.whole("samples", samples, FEWEST_SAMPLES)
-    fit, select = int(FIT * samples), int(SELECT * samples)
-    return fit, select, samples - fit - select
 
 
 def _rows(transcripts, count: int) -> np.ndarray:
@@ -225,9 +180,8 @@ def clopper_pearson(hits, trials: int, alpha: float) -> tuple[np.ndarray, np.nda
 def _lower(hits: np.ndarray, trials: int, alpha: float) -> np.ndarray:
     """Return the p at which `hits` or more of `trials` have probability alpha, from below.
 
-    The logarithm of that probability rises with log p and is concave, so Newton's steps from below
-    stay below: every one of them is a valid bound. They begin at Hoeffding's bound, or at k/(e n)
-    alpha^(1/k), as the probability is at most (e n p / k)^k.
+    Its logarithm is concave in log p, so Newton's steps from below stay below: every one is a valid
+    bound. They begin at Hoeffding's, or at k/(e n) alpha^(1/k), as P is at most (e n p / k)^k.
     """
     k = np.maximum(hits, 1.0)
     hoeffding = k / trials - math.sqrt(-math.log(alpha) / (2.0 * trials))
@@ -244,8 +198,7 @@ def _lower(hits: np.ndarray, trials: int, alpha: float) -> np.ndarray:
 def _log_tail(k: np.ndarray, n: int, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return log P(B >= k), B ~ Binomial(n, p), p <= k/n, and its derivative by log p.
 
-    P(B >= k) is the incomplete beta function, by its continued fraction (Lentz; Abramowitz and
-    Stegun 26.5.8) with a = k, b = n - k + 1.
+    The incomplete beta function, by its continued fraction (Abramowitz and Stegun 26.5.8).
     """
     a, b = k, n - k + 1.0
     front = a * np.log(p) + b * np.log1p(-p) - np.log(a) + math.lgamma(n + 1.0)
@@ -268,50 +221,28 @@ def _log_gamma(x: np.ndarray) -> np.ndarray:
     return np.array([math.lgamma(one) for one in x.flat]).reshape(x.shape)
 
 
-def separate_bound(hits, false_hits, trials: int, epsilon: float, alpha: float) -> np.ndarray:
-    """Return the bound of P(A) - e^epsilon P'(A) from two Clopper-Pearson bounds, alpha / 2 each.
+def separate_bound(hits, false_hits, trials: int, alpha: float) -> np.ndarray:
+    """Return the bound of P(A) - P'(A) from two Clopper-Pearson bounds, alpha / 2 each.
 
     Strong when one of the two is near 0 or 1, as for levels that only one data set can send.
     """
     lower, _ = clopper_pearson(hits, trials, alpha / 2)
     _, upper = clopper_pearson(false_hits, trials, alpha / 2)
-    return lower - math.exp(epsilon) * upper
+    return lower - upper
 
 
-def pooled_bound(hits, false_hits, trials: int, epsilon: float, alpha: float) -> np.ndarray:
-    """Return the bound 2 a - 1 of P(A) - P'(A), a that of the share of right guesses (epsilon = 0).
+def pooled_bound(hits, false_hits, trials: int, alpha: float) -> np.ndarray:
+    """Return the bound 2 a - 1 of P(A) - P'(A), a that of the share of right guesses.
 
-    Up to 1.41 times sharper than `separate_bound` when P(A) = 1 - P'(A). That Clopper-Pearson holds
-    for guesses of two different probabilities is Hoeffding's theorem of 1956
-    (docs/proofs/exact.md, section 4).
+    Up to 1.41 times sharper than `separate_bound` when P(A) = 1 - P'(A). Clopper-Pearson holds for
+    guesses of two different probabilities by Hoeffding (1956): docs/proofs/exact.md, section 4.
     """
-    if epsilon != 0:
-        raise ValueError(f"epsilon = {epsilon} must be 0 for the pooled bound")
     return 2.0 * clopper_pearson(hits + trials - false_hits, 2 * trials, alpha)[0] - 1.0
 
 
-@dataclass(frozen=True)
-class _Form:
-    """Which bound to use; the event is {score > threshold} under D, or its complement under D'."""
-
-    bound: Callable
-    swapped: bool = False
-
-    def event(self, above, above_other, trials: int):
-        """Return (hits, false hits) of the event, from how many of D and D' score above."""
-        return (trials - above_other, trials - above) if self.swapped else (above, above_other)
-
-
-def _forms(epsilon: float) -> list[_Form]:
-    """Return the forms: at epsilon = 0 an event and its complement say the same, beyond not."""
-    if epsilon == 0:
-        return [_Form(separate_bound), _Form(pooled_bound)]
-    return [_Form(separate_bound), _Form(separate_bound, swapped=True)]
-
-
-def _choose(scores, batch, trials: int, epsilon: float, alpha: float) -> tuple[str, float, _Form]:
-    """Return the name, threshold and form whose bound is largest if all behave like this batch."""
-    best = (-math.inf, "", 0.0, _Form(separate_bound))
+def _choose(scores, batch, trials: int, alpha: float) -> tuple[str, float, Bound]:
+    """Return the name, threshold and bound that is largest if all behave like this batch."""
+    best: tuple = (-math.inf, "", 0.0, separate_bound)
     for name, score in scores.items():
         both = [np.sort(score(rows)) for rows in batch]
         thresholds = _thresholds(np.concatenate(both))
@@ -319,10 +250,10 @@ def _choose(scores, batch, trials: int, epsilon: float, alpha: float) -> tuple[s
             np.rint((1.0 - np.searchsorted(s, thresholds, side="right") / len(s)) * trials)
             for s in both
         )
-        for form in _forms(epsilon):
-            promise = form.bound(*form.event(above, other, trials), trials, epsilon, alpha)
+        for bound in (separate_bound, pooled_bound):
+            promise = bound(above, other, trials, alpha)
             k = int(np.argmax(promise))
-            candidate = (float(promise[k]), name, float(thresholds[k]), form)
+            candidate = (float(promise[k]), name, float(thresholds[k]), bound)
             best = max(best, candidate, key=lambda one: one[0])
     return best[1:]
 

@@ -14,11 +14,9 @@ import functools
 import inspect
 import operator
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-
-MOST_FORMS = 1000  # combinations of shapes that a layout remembers
 
 
 def whole(name: str, number, least: int = 0) -> int:
@@ -26,9 +24,9 @@ def whole(name: str, number, least: int = 0) -> int:
     try:
         value = operator.index(number)
     except TypeError:
-        raise ValueError(f"{name} = {shown(number)} must be a whole number") from None
-    if isinstance(number, (bool, np.bool_)):
-        raise ValueError(f"{name} = {number} must be a whole number")
+        value = None
+    if value is None or isinstance(number, (bool, np.bool_)):
+        raise ValueError(f"{name} = {shown(number)} must be a whole number")
     if value < least:
         raise ValueError(f"{name} = {value} must be at least {least}")
     return value
@@ -50,11 +48,39 @@ def reals(name: str, numbers, rule: str = "real numbers", shape: tuple[int, ...]
     return array.astype(np.float64, copy=False)
 
 
+def every(name: str, numbers, is_good: Callable, rule: str) -> np.ndarray:
+    """Return real numbers that are all good, or say which one breaks the rule: `must ...`."""
+    array = reals(name, numbers)
+    wrong = ~is_good(array)
+    if wrong.any():
+        raise ValueError(f"{name} = {array[wrong].flat[0]} must {rule}")
+    return array
+
+
+def positive(numbers: np.ndarray) -> np.ndarray:
+    """Return which numbers are positive and finite."""
+    return np.isfinite(numbers) & (numbers > 0)
+
+
+def not_negative(numbers: np.ndarray) -> np.ndarray:
+    """Return which numbers are finite and not negative."""
+    return np.isfinite(numbers) & (numbers >= 0)
+
+
+def per_agent(name: str, numbers, agents: int, is_good: Callable, rule: str) -> np.ndarray:
+    """Return one float per agent, all good (`every`), from one number or one per agent."""
+    array = every(name, numbers, is_good, rule)
+    if array.shape not in ((), (agents,)):
+        wanted = f"one number, or one for each of {agents} agents"
+        raise ValueError(f"{name} has shape {array.shape}: it must be {wanted}")
+    return np.broadcast_to(array, (agents,))
+
+
 def array(name: str, values, shape: tuple[int, ...]) -> np.ndarray:
     """Return `values` if they are a numpy array of real numbers of exactly this shape."""
     if not isinstance(values, np.ndarray) or values.dtype.kind not in "iuf":
         rule = f"a numpy array of real numbers of shape {shape}"
-        raise ValueError(f"{name} = {kind(values)} must be {rule}")
+        raise ValueError(f"{name} = {shown(values)} must be {rule}")
     if values.shape != shape:
         raise ValueError(f"{name} has shape {values.shape}: it must be {shape}")
     return values
@@ -97,39 +123,7 @@ def shown(value, most: int = 60) -> str:
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
-def kind(value) -> str:
-    """Return what kind of thing a value is: None, list, torch.Tensor, array of complex128."""
-    if value is None:
-        return "None"
-    if isinstance(value, np.ndarray):
-        return f"array of {value.dtype}"
-    of = type(value)
-    return of.__name__ if of.__module__ == "builtins" else f"{of.__module__}.{of.__name__}"
-
-
-class Axis(NamedTuple):
-    """One axis of an array: its size is a name or a number, or must reach one (`least`)."""
-
-    size: str
-    least: bool
-
-    def wants(self, sizes: dict[str, int]) -> int:
-        """Return the size, or the least size, that this axis must have among `sizes`."""
-        return int(self.size) if self.size.isdigit() else sizes[self.size]
-
-    def sentence(self, sizes: dict[str, int]) -> str:
-        """Return what is wanted in words: `agents = 5`, `>= 100`, `2`."""
-        if self.least:
-            return f">= {self.wants(sizes)}"
-        return self.size if self.size.isdigit() else f"{self.size} = {self.wants(sizes)}"
-
-
-def axes_of(text: str) -> tuple[Axis, ...]:
-    """Return the axes of `runs 2 >=seen`."""
-    return tuple(Axis(word.removeprefix(">="), word.startswith(">=")) for word in text.split())
-
-
-def layout(**arguments: str | type) -> Callable[[Callable], Callable]:
+def layout(**rules: str | type) -> Callable[[Callable], Callable]:
     """Return a decorator: the function refuses arrays that do not fit together before it reads one.
 
         @layout(theta="runs agents dim", labels="runs >=seen", seen=int, lam=float)
@@ -139,51 +133,54 @@ def layout(**arguments: str | type) -> Callable[[Callable], Callable]:
     """
 
     def guard(function: Callable) -> Callable:
-        names = tuple(inspect.signature(getattr(function, "py_func", function)).parameters)
-        if set(names) != set(arguments):
+        names = tuple(inspect.signature(function).parameters)
+        if set(names) != set(rules):
             raise TypeError(f"{function.__name__}: the layout must name each of {', '.join(names)}")
-        seen: set[tuple] = set()  # forms that fitted: a loop comes with the same ones again
-        looked_at = [k for k, name in enumerate(names) if arguments[name] is not float]
+        looked_at = [k for k, name in enumerate(names) if rules[name] is not float]
+
+        @functools.lru_cache(maxsize=1000, typed=True)  # a loop comes with the same forms again
+        def require(*forms):
+            _require_layout(
+                {names[k]: form for k, form in zip(looked_at, forms, strict=True)}, rules
+            )
 
         @functools.wraps(function)
         def guarded(*given):
-            forms = tuple([_form(given[k]) for k in looked_at])
-            if forms not in seen:
-                _require_layout({names[k]: given[k] for k in looked_at}, arguments)
-                seen.clear() if len(seen) > MOST_FORMS else seen.add(forms)
+            require(*(_form(given[k]) for k in looked_at))
             return function(*given)
 
-        guarded.layout, guarded.arguments = arguments, names  # type: ignore[attr-defined]
+        guarded.layout = {name: rules[name] for name in names}  # type: ignore[attr-defined]
         return guarded
 
     return guard
 
 
 def _form(value) -> object:
-    """Return what decides whether an argument fits: its shape or number, or itself alone."""
-    if type(value) is np.ndarray:
+    """Return what decides whether an argument fits: its shape, its number, or its kind."""
+    if isinstance(value, np.ndarray):
         return value.shape
-    return value if type(value) is int else object()
+    return value if np.isscalar(value) else type(value).__name__
 
 
-def _require_layout(given: dict[str, Any], rules: dict) -> None:
-    """Refuse the first argument that does not fit the others."""
-    sizes = {name: whole(name, value) for name, value in given.items() if rules[name] is int}
-    arrays = {name: axes_of(rules[name]) for name in given if name not in sizes}
-    for name, axes in arrays.items():
-        if not isinstance(given[name], np.ndarray):
-            raise ValueError(f"{name} = {kind(given[name])} must be a numpy array")
-        if given[name].ndim != len(axes):
-            wanted = ", ".join(axis.size for axis in axes)
-            raise ValueError(f"{name} has shape {given[name].shape}: it must be [{wanted}]")
-        for axis, size in zip(axes, given[name].shape, strict=True):
-            if not axis.least:
-                sizes.setdefault(axis.size, size)
-    for name, axes in arrays.items():
-        both = [
-            (axis.wants(sizes), axis.least, size)
-            for axis, size in zip(axes, given[name].shape, strict=True)
-        ]
-        if not all(size >= want if least else size == want for want, least, size in both):
-            wanted = ", ".join(axis.sentence(sizes) for axis in axes)
-            raise ValueError(f"{name} has shape {given[name].shape}: it must be [{wanted}]")
+def _require_layout(forms: dict[str, Any], rules: dict) -> None:
+    """Refuse the first argument whose form does not fit the others."""
+    sizes = {name: whole(name, form) for name, form in forms.items() if rules[name] is int}
+    axes = {name: rules[name].split() for name in forms if name not in sizes}
+    for name, words in axes.items():
+        if not isinstance(forms[name], tuple):
+            raise ValueError(f"{name} = {shown(forms[name])} must be a numpy array")
+        sizes = dict(zip(words, forms[name], strict=False)) | sizes  # the first one counts
+    for name, words in axes.items():
+        both = list(zip(words, forms[name], strict=False))
+        if len(words) != len(forms[name]) or not all(_fits(*one, sizes) for one in both):
+            named = (word.removeprefix(">=") for word in words)
+            known = ", ".join(f"{word} = {sizes[word]}" for word in named if word in sizes)
+            wanted = f"[{', '.join(words)}], {known}"
+            raise ValueError(f"{name} has shape {forms[name]}: it must be {wanted}")
+
+
+def _fits(word: str, size: int, sizes: dict[str, int]) -> bool:
+    """Return whether an axis that is called `runs`, `2` or `>=seen` may have this size."""
+    named = word.removeprefix(">=")
+    wanted = int(named) if named.isdigit() else sizes[named]
+    return size >= wanted if word.startswith(">=") else size == wanted

@@ -4,10 +4,9 @@
     [[0.6, 0.8], [0.3, 0.4]]
 
 An oracle is a function (theta, t) -> gradients. One that keeps a promise also *says* what it does:
-`clip`, the norm no sample's gradient exceeds; `warm_up` and `samples`, how many data points, of how
-many samples, its first average holds (N_t = samples (warm_up + t + 1)); `cone`, whether gradients
-of one sample at any two points make an angle of at most 60 degrees, as for logistic and softmax
-regression. `accountant.promise` counts on these.
+`clip`, the norm no sample's gradient exceeds; `warm_up` and `samples`, so that N_t = samples
+(warm_up + t + 1); `cone`, whether gradients of one sample at any two points make an angle of at
+most 60 degrees, as for logistic and softmax regression. `accountant.promise` counts on these.
 """
 
 from __future__ import annotations
@@ -41,10 +40,7 @@ class Clipped:
         gradients = np.asarray(self.per_sample(theta, t), dtype=np.float64)
         seen = self.samples * (self.warm_up + t + 1)
         if gradients.ndim != 4 or gradients.shape[2] != seen:
-            rule = (
-                f"must be [runs, agents, {seen}, dim]: {self.samples} x ({self.warm_up} + {t} + 1)"
-            )
-            raise ValueError(
-                f"gradients have shape {gradients.shape} at t = {t}: they {rule} samples"
-            )
+            found = f"gradients have shape {gradients.shape} at t = {t}"
+            rule = f"[runs, agents, {seen} = {self.samples} x ({self.warm_up} + {t} + 1), dim]"
+            raise ValueError(f"{found}: they must be {rule}")
         return clipped(gradients, self.clip).mean(axis=2)

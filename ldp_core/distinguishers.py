@@ -28,12 +28,14 @@ IMPOSSIBLE = 700.0  # minus the logarithm of what stands for a probability of ze
 def naive_bayes(ours: np.ndarray, theirs: np.ndarray, *, z: float = 0.0) -> Score:
     """Return the log-likelihood ratio of independent columns, frequencies smoothed by half a count.
 
-    For a product distribution, which Algorithm 1's transcript is, no score is better, up to the
-    noise of the frequencies. With z > 0 only columns whose frequencies differ by more than z
-    standard errors somewhere take part.
+    For a product distribution, which Algorithm 1's transcript is, no score is better. Only columns
+    whose frequencies differ by more than z standard errors somewhere take part.
     """
     cuts = _cuts(ours, theirs)
-    ours, theirs = (_counts(_bins(rows, cuts), len(cuts)) for rows in (ours, theirs))
+    ours, theirs = (
+        np.stack([(bins == b).sum(axis=0) for b in range(len(cuts) + 1)]).astype(np.float64)
+        for bins in (_bins(ours, cuts), _bins(theirs, cuts))
+    )
     ratio = np.log((ours + 0.5) / (theirs + 0.5))  # [bins, columns]; as many rows in both batches
     ratio[:, (np.abs(ours - theirs) <= z * np.sqrt(ours + theirs)).all(axis=0)] = 0.0
     columns = np.arange(ratio.shape[1])
@@ -43,8 +45,7 @@ def naive_bayes(ours: np.ndarray, theirs: np.ndarray, *, z: float = 0.0) -> Scor
 def linear(ours: np.ndarray, theirs: np.ndarray, *, columns: int = 256) -> Score:
     """Return Fisher's discriminant on the columns whose means differ most; it sees correlations."""
     keep = np.argsort(-_separation(ours, theirs), kind="stable")[:columns]
-    score = _fisher(ours[:, keep].astype(np.float64), theirs[:, keep].astype(np.float64))
-    return lambda rows: score(rows[:, keep].astype(np.float64))
+    return _fisher(ours, theirs, lambda rows: rows[:, keep].astype(np.float64))
 
 
 def quadratic(ours: np.ndarray, theirs: np.ndarray, *, columns: int = 20) -> Score:
@@ -57,8 +58,7 @@ def quadratic(ours: np.ndarray, theirs: np.ndarray, *, columns: int = 20) -> Sco
         rows = rows[:, keep] - centre
         return np.hstack([rows, rows[:, first] * rows[:, second]])
 
-    score = _fisher(expand(ours), expand(theirs))
-    return lambda rows: score(expand(rows))
+    return _fisher(ours, theirs, expand)
 
 
 def support(ours: np.ndarray, theirs: np.ndarray) -> Score:
@@ -78,17 +78,18 @@ def whole(ours: np.ndarray, theirs: np.ndarray) -> Score:
         for row in np.ascontiguousarray(rows):
             seen.setdefault(row.tobytes(), [0, 0])[which] += 1
     ratio = {row: math.log((a + 0.5) / (b + 0.5)) for row, (a, b) in seen.items()}
-    dtype = ours.dtype
-    return lambda rows: np.array(
-        [ratio.get(row.tobytes(), 0.0) for row in np.ascontiguousarray(rows, dtype=dtype)]
-    )
+
+    def score(rows: np.ndarray) -> np.ndarray:
+        rows = np.ascontiguousarray(rows, dtype=ours.dtype)
+        return np.array([ratio.get(row.tobytes(), 0.0) for row in rows])
+
+    return score
 
 
 def likelihood_ratio(y, other, step, degree: int = 1) -> Fit:
     """Return the attacker who knows both states: the exact log-likelihood ratio of the levels.
 
-    By Neyman and Pearson no attacker does better, and this one needs no training. A level that only
-    one data set can send counts for 700, in place of infinity.
+    By Neyman and Pearson none does better. A level that only one data set can send counts for 700.
     """
     y, other, step = (a.reshape(-1) for a in np.broadcast_arrays(y, other, step))
     ours, theirs = (_log_probability(state, step, degree) for state in (y, other))
@@ -129,18 +130,13 @@ def _cuts(ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
     if rows.dtype.kind in "iu" and most <= MOST_CUTS:  # no need to sort
         cuts = lowest + np.arange(most)[:, None]
         return np.where(cuts < highest, cuts, np.inf)
-    own = [_column_cuts(column) for column in rows.T]
-    cuts = np.full((max(map(len, own), default=0), rows.shape[1]), np.inf)
-    for column, its in enumerate(own):
-        cuts[: len(its), column] = its
-    return cuts
-
-
-def _column_cuts(column: np.ndarray) -> np.ndarray:
-    values = np.unique(column)
-    if len(values) <= MOST_CUTS + 1:
-        return values[:-1]
-    return np.unique(np.quantile(column, np.linspace(0.0, 1.0, MOST_CUTS + 2)[1:-1]))
+    cuts = np.full((MOST_CUTS, rows.shape[1]), np.inf)
+    for own, column in zip(cuts.T, rows.T, strict=True):
+        its = np.unique(column)[:-1]
+        if len(its) > MOST_CUTS:
+            its = np.unique(np.quantile(column, np.linspace(0.0, 1.0, MOST_CUTS + 2)[1:-1]))
+        own[: len(its)] = its
+    return cuts[np.isfinite(cuts).any(axis=1)]
 
 
 def _bins(rows: np.ndarray, cuts: np.ndarray) -> np.ndarray:
@@ -154,10 +150,6 @@ def _bins(rows: np.ndarray, cuts: np.ndarray) -> np.ndarray:
     return bins
 
 
-def _counts(bins: np.ndarray, cuts: int) -> np.ndarray:
-    return np.stack([(bins == b).sum(axis=0) for b in range(cuts + 1)]).astype(np.float64)
-
-
 def _separation(ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
     """Return how far each column's means are apart, in deviations; infinite if nothing varies."""
     gap = np.abs(ours.mean(axis=0) - theirs.mean(axis=0))
@@ -165,8 +157,9 @@ def _separation(ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
     return np.divide(gap, spread, out=np.where(gap > 0, np.inf, 0.0), where=spread > 0)
 
 
-def _fisher(ours: np.ndarray, theirs: np.ndarray) -> Score:
+def _fisher(ours: np.ndarray, theirs: np.ndarray, expand: Score) -> Score:
     """Return x -> w . x, w = (S + ridge)^-1 (mean - mean'), S the covariance within batches."""
+    ours, theirs = expand(ours), expand(theirs)
     means = ours.mean(axis=0), theirs.mean(axis=0)
     residual = np.vstack([ours - means[0], theirs - means[1]])
     gap, scale = means[0] - means[1], np.sqrt((residual**2).mean(axis=0))
@@ -175,4 +168,4 @@ def _fisher(ours: np.ndarray, theirs: np.ndarray) -> Score:
     residual /= scale
     covariance = residual.T @ residual / len(residual)
     weights = np.linalg.solve(covariance + RIDGE * np.eye(len(gap)), gap / scale) / scale
-    return lambda rows: rows @ weights
+    return lambda rows: expand(rows) @ weights

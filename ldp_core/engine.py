@@ -1,4 +1,4 @@
-"""The fast lane of `optimizer`: the same steps and the same coins, to the last bit.
+"""The fast lane of `optimizer`: the same steps, to the last bit.
 
     >>> from ldp_core import network
     >>> from ldp_core.optimizer import Schedules, run
@@ -8,38 +8,42 @@
     >>> bool((ends[0] == ends[1]).all())
     True
 
-`Compiled(algorithm)` takes the place of the plain one everywhere. The plain one is what to read;
-this one is what long experiments use. Without numba, or for smoother coins or a box, it is the
-plain one.
+`Compiled(algorithm)` takes the place of the plain one, which is what to read, in long experiments.
+Without numba, or for smoother coins or a box, it is the plain one. Each run is computed by one
+thread, with the operations of the plain one in the same order (no fused or reassociated
+arithmetic): results depend neither on the batch nor on the number of threads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import numpy as np
 
-from ldp_core import randomness
+from ldp_core import quantizer
+from ldp_core.checks import layout
 from ldp_core.optimizer import Algorithm1, Coins, Draws, Messages, State
-from ldp_core.randomness import Purpose, word
 
 try:
-    from ldp_core import fast
-except ImportError:
-    fast = None  # type: ignore[assignment]
+    import numba
+except ImportError:  # the loop is then not used
+    stand_in = SimpleNamespace(njit=lambda **_: lambda function: function, prange=range)
+    numba = stand_in  # type: ignore[assignment]
+
+COMPILED = not isinstance(numba, SimpleNamespace)
+
+STATE, DRAWS, PAIR = "runs agents dim", "runs 2 agents dim", "2 runs agents dim"
+STATES = dict.fromkeys(("theta", "psi", "gradients"), STATE)
+NETWORK: dict = {"d": "agents", "lam": float, "mz": "agents"}
+NETWORK |= {"R": "agents agents", "C": "agents agents"}
 
 
 @dataclass(frozen=True)
 class Compiled:
-    """Algorithm 1 (quantised) with compiled steps and coins; an `optimizer.Algorithm`."""
+    """Algorithm 1 with compiled steps; an `optimizer.Algorithm`."""
 
     plain: Algorithm1
-
-    def __post_init__(self) -> None:
-        if not self.plain.quantised:
-            why = "the plain algorithm does nothing but add"
-            raise ValueError(f"quantised = False needs no engine: {why}")
 
     def init(self, theta_0: np.ndarray, psi_0: np.ndarray | None = None) -> State:
         """Return the plain algorithm's state at t = 0."""
@@ -50,37 +54,75 @@ class Compiled:
         return getattr(object.__getattribute__(self, "plain"), name)
 
     def coins(self, seed: int) -> Coins:
-        """Return the same coins, and the same dither, as the plain algorithm draws."""
-        return self.plain.coins(seed, Uniforms if fast else randomness.Uniforms)
+        """Return the plain algorithm's coins."""
+        return self.plain.coins(seed)
 
     def step(self, state: State, gradients: np.ndarray, coins: Draws) -> tuple[State, Messages]:
         """Return what `Algorithm1.step` returns."""
         plain, t = self.plain, state.t
-        if not fast or plain.degree > 1 or plain.box is not None:
+        if not (COMPILED and plain.quantised) or plain.degree > 1 or plain.box is not None:
             return plain.step(state, gradients, coins)
         network, (private, dither) = plain.network, plain.separate(coins)
         d, lam = plain.schedules.step(t), float(plain.schedules.lam(t))
         levels = np.empty((2, *state.theta.shape), np.int64)
-        theta, psi = np.empty(state.theta.shape), np.empty(state.psi.shape)
+        following = np.empty(levels.shape)
         mz = network.agents * np.diagonal(state.z)
-        numbers = d, lam, mz, network.R, network.C
         offset = np.zeros(np.shape(private)) if dither is None else dither
-        draws = state.theta, state.psi, gradients, private, offset
-        if not fast.step(*draws, *numbers, *levels, theta, psi):
+        given = state.theta, state.psi, gradients, private, offset, d, lam, mz
+        if not compiled_step(*given, network.R, network.C, levels, following):
             return plain.step(state, gradients, coins)  # which says what is wrong
-        following = State(t + 1, theta, psi, state.z + network.R @ state.z)
-        return following, Messages(t, levels[0], levels[1], d, dither)
+        z = state.z + network.R @ state.z
+        messages = Messages(t, levels[0], levels[1], d, dither)
+        return State(t + 1, following[0], following[1], z), messages
 
 
-class Uniforms:
-    """`randomness.Uniforms`, compiled: the same numbers from the same addresses."""
+@layout(**STATES, coins=DRAWS, dither=DRAWS, **NETWORK, levels=PAIR, following=PAIR)
+@numba.njit(parallel=True, cache=True)
+def compiled_step(theta, psi, gradients, coins, dither, d, lam, mz, R, C, levels, following):
+    """Write messages and next states, theta's and psi's; return whether levels and draws fit."""
+    runs, agents, dim = theta.shape
+    fits = np.ones(runs, dtype=np.bool_)
+    for run in numba.prange(runs):
+        sent_theta, sent_psi = np.empty((agents, dim)), np.empty((agents, dim))
+        for i in range(agents):
+            own, U, V = coins[run], dither[run, 0, i], dither[run, 1, i]
+            out = levels[:, run]
+            fits[run] &= _send(theta[run, i], d[i], own[0, i], U, out[0, i], sent_theta[i])
+            fits[run] &= _send(psi[run, i], d[i], own[1, i], V, out[1, i], sent_psi[i])
+        next_theta, next_psi = following[0, run], following[1, run]
+        for i in range(agents):
+            _mix(C, i, psi[run, i], sent_psi, next_psi[i])
+            _mix(R, i, theta[run, i], sent_theta, next_theta[i])
+            for c in range(dim):
+                next_psi[i, c] += lam * gradients[run, i, c]
+                next_theta[i, c] -= (next_psi[i, c] - psi[run, i, c]) / mz[i]
+    return fits.all()
 
-    def __init__(self, seed: int, purpose: Purpose):
-        self._seed, self._purpose = np.uint64(word("seed", seed)), np.uint64(purpose)
 
-    def __call__(self, runs: Sequence[int], t: int, shape: tuple[int, ...]) -> np.ndarray:
-        uniforms = np.empty((len(runs), *shape))
-        numbers = np.array([word("run", run) for run in runs], dtype=np.uint64)
-        rows, time = uniforms.reshape(len(runs), -1), np.uint64(word("t", t))
-        fast.fill_uniforms(self._seed, self._purpose, numbers, time, rows)
-        return uniforms
+@numba.njit(inline="always")
+def _send(y, d, coins, dither, levels, sent):
+    """Write levels (eq. (3)) and values, the grid moved by dither * d; return whether all fit."""
+    fits = True
+    for c in range(len(y)):
+        ratio, U = y[c] / d, dither[c]
+        fits &= (abs(ratio) <= quantizer.LARGEST_LEVEL) & (coins[c] >= 0.0) & (coins[c] < 1.0)
+        fits &= (U >= 0.0) & (U < 1.0)  # false for NaN too
+        lower = np.floor(ratio)
+        moved = (ratio - lower) - U
+        below = np.floor(moved)
+        lower += below
+        level = lower + 1.0 if coins[c] < moved - below else lower
+        levels[c] = np.int64(level)
+        sent[c] = (level + U) * d
+    return fits
+
+
+@numba.njit(inline="always")
+def _mix(matrix, i, own, sent, mixed):
+    """Write (1 + M_ii) own + sum_j M_ij sent^j, neighbours in ascending order as in `optimizer`."""
+    for c in range(len(own)):
+        mixed[c] = (1.0 + matrix[i, i]) * own[c]
+    for j in range(len(matrix)):
+        if matrix[i, j] > 0:
+            for c in range(len(own)):
+                mixed[c] += matrix[i, j] * sent[j, c]

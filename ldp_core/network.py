@@ -18,7 +18,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ldp_core.checks import instance, real, reals, shown, whole
+from ldp_core.checks import every, instance, positive, real, reals, shown, whole
 
 TOLERANCE = 1e-12  # rounding allowed in a sum that must be zero
 
@@ -30,9 +30,9 @@ PAPER_C_EDGES = ((0, 1), (1, 2), (2, 3), (3, 4), (4, 0), (0, 3), (3, 1))
 class Network:
     """Matrices R and C that satisfy Assumption 4, and u_i > 0 for every agent.
 
-    Assumption 4 alone is not enough: the update divides by m [z_t^i]_i, which tends to u_i (Lemma
-    4), and u_i = 0 for an agent whose messages cannot reach everybody through R. u > 0 holds just
-    when G_R is strongly connected, so we ask for that; C keeps the paper's weaker condition.
+    The update divides by m [z_t^i]_i, which tends to u_i (Lemma 4), and u_i = 0 for an agent whose
+    messages do not reach everybody through R. So G_R must be strongly connected, which is more than
+    Assumption 4 asks; C keeps the paper's condition.
     """
 
     R: np.ndarray
@@ -40,12 +40,16 @@ class Network:
 
     def __post_init__(self) -> None:
         for name in ("R", "C"):
-            matrix = _square(name, getattr(self, name))
+            matrix = np.array(reals(name, getattr(self, name), "a square matrix of real numbers"))
             matrix.setflags(write=False)
             object.__setattr__(self, name, matrix)
+            if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or len(matrix) < 2:
+                rule = "it must be square, with at least two agents"
+                raise ValueError(f"{name} has shape {matrix.shape}: {rule}")
+            if not np.isfinite(matrix).all():
+                raise ValueError(f"{name} must be finite")
         if self.R.shape != self.C.shape:
-            both = f"R is {self.R.shape} and C is {self.C.shape}"
-            raise ValueError(f"{both}: they must have one row per agent both")
+            raise ValueError(f"R is {self.R.shape} and C is {self.C.shape}: they must agree")
         _check_assumption_4(self.R, self.C)
 
     @property
@@ -66,13 +70,14 @@ class Network:
     @cached_property
     def rate_R(self) -> float:
         """Return the spectral radius of I + R - 1 u^T / m: disagreement shrinks by it a step."""
-        return _spectral_radius(self._R_bar)
+        return float(np.abs(np.linalg.eigvals(self._R_bar)).max())
 
     @cached_property
     def rate_C(self) -> float:
         """Return the spectral radius of I + C - v 1^T / m."""
         m = self.agents
-        return _spectral_radius(np.eye(m) + self.C - np.outer(self.v, np.ones(m)) / m)
+        C_bar = np.eye(m) + self.C - np.outer(self.v, np.ones(m)) / m
+        return float(np.abs(np.linalg.eigvals(C_bar)).max())
 
     @cached_property
     def _R_bar(self) -> np.ndarray:
@@ -92,11 +97,11 @@ class Network:
     def lemma_4(self) -> tuple[float, float]:
         """Return (C_z, P_z) with |1 / (m [z_t^i]_i) - 1 / u_i| <= C_z P_z**t for all i, t.
 
-        Any P_z between the spectral radius and 1 will do; we take the one that makes the sum C_z /
-        (1 - P_z) of the bound smallest, because that sum is what Theorem 2 pays. That C_z holds for
-        all t, not only for those computed: docs/proofs/certificate.md, section 3.
+        Of nine P_z between the spectral radius and 1 the one is taken whose sum C_z / (1 - P_z),
+        which Theorem 2 pays, is smallest. Proof: docs/proofs/certificate.md, section 3.
         """
-        candidates = [self._lemma_4_constant(rate) for rate in _rates_above(self.rate_R).tolist()]
+        rates = 1.0 - (1.0 - self.rate_R) * np.linspace(0.9, 0.1, 9)
+        candidates = [self._lemma_4_constant(rate) for rate in rates.tolist()]
         return min(candidates, key=lambda pair: pair[0] / (1.0 - pair[1]))
 
     def _lemma_4_constant(self, rate: float) -> tuple[float, float]:
@@ -127,11 +132,7 @@ def from_edges(
 
 
 def paper(weight: float = 0.2) -> Network:
-    """Return five agents on an unbalanced directed graph, as in the paper's experiments.
-
-    The paper's Fig. 1 is not in its text, so edges and weights are our choice; the weight matters a
-    great deal, and is a parameter of every experiment.
-    """
+    """Return five agents on an unbalanced directed graph; edges and weights are our choice."""
     return from_edges(5, PAPER_R_EDGES, PAPER_C_EDGES, weight)
 
 
@@ -159,11 +160,9 @@ def random_strongly_connected(
     """
     agents = whole("agents", agents, 2)
     instance("generator", generator, np.random.Generator)
-    if not 0 < real("mixing", mixing) < 1:
-        rule = "must lie in (0, 1), so that 1 + R_ii > 0 (Assumption 4)"
-        raise ValueError(f"mixing = {mixing} {rule}")
-    if not 0 <= real("density", density) <= 1:
-        raise ValueError(f"density = {density} must lie in [0, 1]")
+    rule = "lie in (0, 1), so that 1 + R_ii > 0 (Assumption 4)"
+    every("mixing", mixing, lambda x: (x > 0) & (x < 1), rule)
+    every("density", density, lambda x: (x >= 0) & (x <= 1), "lie in [0, 1]")
     R = _random_weights(agents, generator, density, mixing)
     C = _random_weights(agents, generator, density, mixing).T
     return Network(R - np.diag(R.sum(axis=1)), C - np.diag(C.sum(axis=0)))
@@ -182,42 +181,22 @@ def _random_weights(agents: int, generator, density: float, mixing: float) -> np
 def _matrix(name: str, agents: int, edges: Iterable, weight: float | None) -> np.ndarray:
     """Return the off-diagonal weights of an edge list: row = receiver, column = sender."""
     agents = whole("agents", agents, 2)
-    common = None if weight is None else real("weight", weight)
     matrix = np.zeros((agents, agents))
-    for sender, receiver, *own in (_edge(name, edge) for edge in edges):
-        edge = f"{name} edge {sender} -> {receiver}"
-        if not (0 <= sender < agents and 0 <= receiver < agents) or sender == receiver:
+    for one in edges:
+        edge = f"{name} edge {shown(one)}"
+        if not isinstance(one, Sequence | np.ndarray) or len(one) not in (2, 3):
+            raise ValueError(f"{edge} must be (sender, receiver) or (sender, receiver, weight)")
+        sender, receiver = (whole(f"{edge}: agent", end) for end in one[:2])
+        if max(sender, receiver) >= agents or sender == receiver:
             raise ValueError(f"{edge} must join two different agents of 0 ... {agents - 1}")
-        if not own and common is None:
+        if len(one) == 2 and weight is None:
             raise ValueError(f"{edge} has no weight, and there is no common one")
         if matrix[receiver, sender] != 0:
             raise ValueError(f"{edge} is given twice")
-        matrix[receiver, sender] = own[0] if own else common
-        if not matrix[receiver, sender] > 0:
-            found = f"{edge}: weight {matrix[receiver, sender]}"
-            raise ValueError(f"{found} must be positive (Assumption 4)")
-    return matrix
-
-
-def _edge(name: str, edge) -> tuple:
-    """Return an edge as (sender, receiver) or (sender, receiver, weight)."""
-    if not isinstance(edge, Sequence | np.ndarray) or len(edge) not in (2, 3):
-        rule = "must be (sender, receiver) or (sender, receiver, weight)"
-        raise ValueError(f"{name} edge {shown(edge)} {rule}")
-    sender, receiver, *own = edge
-    place = f"{name} edge {shown(edge)}"
-    ends = whole(f"{place}: sender", sender), whole(f"{place}: receiver", receiver)
-    return *ends, *(real(f"{place}: weight", x) for x in own)
-
-
-def _square(name: str, matrix) -> np.ndarray:
-    matrix = np.array(reals(name, matrix, "a square matrix of real numbers"))
-    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or len(matrix) < 2:
-        rule = "it must be square, with at least two agents"
-        raise ValueError(f"{name} has shape {matrix.shape}: {rule}")
-    if not np.isfinite(matrix).all():
-        i = np.argwhere(~np.isfinite(matrix))[0][0]
-        raise ValueError(f"{name}: agent {i} has an entry that is not finite")
+        own = real(f"{edge}: weight", one[2] if len(one) == 3 else weight)
+        matrix[receiver, sender] = every(
+            f"{edge}: weight", own, positive, "be positive (Assumption 4)"
+        )
     return matrix
 
 
@@ -225,20 +204,13 @@ def _check_assumption_4(R: np.ndarray, C: np.ndarray) -> None:
     """Raise the first violation of Assumption 4, or of u_i > 0, naming the agent and the rule."""
     _check_weights("R", R, 1, "row", "in-neighbour in G_R")
     _check_weights("C", C, 0, "column", "out-neighbour in G_C")
-    roots_R, roots_C = _roots(R), _roots(C.T)
-    for matrix, roots, graph in ((R, roots_R, "G_R"), (C.T, roots_C, "G_C^T")):
-        if not roots.any():
-            rule = f"{graph} has no spanning tree (Assumption 4 (i))"
-            raise ValueError(f"agent {_unreached(matrix)} cannot be reached: {rule}")
-    if not (roots_R & roots_C).any():
-        i, j = int(np.argmax(roots_R)), int(np.argmax(roots_C))
-        both = f"agent {i} is a root of G_R and agent {j} of G_C^T"
-        raise ValueError(f"{both}, but no agent is a root of both (Assumption 4 (ii))")
-    if not roots_R.all():
-        i, why = int(np.argmin(roots_R)), "its messages do not reach everybody in G_R"
-        grows = "so 1 / (m [z_t^i]_i) would grow without bound"
-        rule = "G_R must be strongly connected (stronger than Assumption 4)"
-        raise ValueError(f"agent {i}: u_i = 0, because {why}, {grows}; {rule}")
+    reach = _reach(R).all(axis=0)
+    if not reach.all():
+        why = "its messages do not reach everybody in G_R"
+        rule = "G_R must be strongly connected, so that 1 / (m [z_t^i]_i) stays bounded"
+        raise ValueError(f"agent {int(np.argmin(reach))}: u_i = 0, because {why}; {rule}")
+    if not _reach(C.T).all(axis=0).any():
+        raise ValueError("C: G_C^T must have a spanning tree (Assumption 4 (i))")
 
 
 def _check_weights(name: str, matrix: np.ndarray, axis: int, sums: str, neighbour: str) -> None:
@@ -246,8 +218,8 @@ def _check_weights(name: str, matrix: np.ndarray, axis: int, sums: str, neighbou
     off_diagonal = matrix - np.diag(np.diag(matrix))
     if (off_diagonal < 0).any():
         i, j = np.argwhere(off_diagonal < 0)[0]
-        rule = "must not be negative (Assumption 4)"
-        raise ValueError(f"agent {i}: {name}_ij = {matrix[i, j]} for j = {j} {rule}")
+        found = f"{name}_ij = {matrix[i, j]} for j = {j}"
+        raise ValueError(f"agent {i}: {found} must not be negative (Assumption 4)")
     totals = matrix.sum(axis=axis)
     if (np.abs(totals) > TOLERANCE).any():
         i = int(np.argmax(np.abs(totals)))
@@ -258,8 +230,8 @@ def _check_weights(name: str, matrix: np.ndarray, axis: int, sums: str, neighbou
             rule = f"must be negative: it has no {neighbour} (Assumption 4)"
             raise ValueError(f"agent {i}: {name}_ii = {entry} {rule}")
         if not 1 + entry > 0:
-            rule = "must be positive (Assumption 4)"
-            raise ValueError(f"agent {i}: 1 + {name}_ii = {1 + entry} {rule}")
+            found = f"1 + {name}_ii = {1 + entry}"
+            raise ValueError(f"agent {i}: {found} must be positive (Assumption 4)")
 
 
 def _reach(matrix: np.ndarray) -> np.ndarray:
@@ -270,32 +242,12 @@ def _reach(matrix: np.ndarray) -> np.ndarray:
     return reach
 
 
-def _roots(matrix: np.ndarray) -> np.ndarray:
-    """Return for each agent whether a spanning tree starts there: whether it reaches all others."""
-    return np.asarray(_reach(matrix).all(axis=0))
-
-
-def _unreached(matrix: np.ndarray) -> int:
-    """Return an agent that the farthest-reaching agent does not reach."""
-    reach = _reach(matrix)
-    return int(np.argmin(reach[:, np.argmax(reach.sum(axis=0))]))
-
-
 def _stationary(matrix: np.ndarray) -> np.ndarray:
     """Return the vector x with matrix @ x = 0 and sum(x) = m, by least squares."""
     m = len(matrix)
     system = np.vstack([matrix, np.ones((1, m))])
     x = np.linalg.lstsq(system, np.append(np.zeros(m), float(m)), rcond=None)[0]
     return np.where(np.abs(x) < TOLERANCE, 0.0, x)
-
-
-def _spectral_radius(matrix: np.ndarray) -> float:
-    return float(np.abs(np.linalg.eigvals(matrix)).max())
-
-
-def _rates_above(spectral_radius: float) -> np.ndarray:
-    """Return candidate rates P_z strictly between the spectral radius and 1."""
-    return 1.0 - (1.0 - spectral_radius) * np.linspace(0.9, 0.1, 9)
 
 
 def _power_envelope(matrix: np.ndarray, rate: float) -> float:

@@ -15,8 +15,7 @@ in, the next state and the messages of this iteration come out. Algorithm 1, eq.
                     - (psi_{t+1}^i - psi_t^i) / (m [z_t^i]_i)
     z_{t+1}       = (I + R) z_t,  z_0 = I
 
-where g_t^i is the gradient at theta_t^i over everything agent i has seen up to and including time
-t. An agent's own state enters unquantised; neighbours see only Q.
+g_t^i is the gradient at theta_t^i over everything agent i has seen up to and including time t.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ import numpy as np
 from ldp_core import checks, quantizer
 from ldp_core.network import Network
 from ldp_core.randomness import Purpose, Uniforms, word
-from ldp_core.schedules import Schedules, require_positive
+from ldp_core.schedules import Schedules
 from ldp_core.schedules import TheoremWarning as TheoremWarning
 from ldp_core.schedules import paper_schedules as paper_schedules
 
@@ -38,10 +37,7 @@ Oracle = Callable[[np.ndarray, int], np.ndarray]  # (theta [runs, agents, dim], 
 
 
 class Dithered(NamedTuple):
-    """The uniform numbers of one dithered step, `[runs, 2, agents, dim]`: theta's, then psi's.
-
-    The coins are private; the dither is public, and every receiver can make it again.
-    """
+    """The numbers of a step, `[runs, 2, agents, dim]`: coins are private, the dither is public."""
 
     coins: np.ndarray
     dither: np.ndarray
@@ -53,23 +49,19 @@ Coins = Callable[[Sequence[int], int, int], Draws]  # (run numbers, t, dim) -> u
 
 @dataclass(frozen=True)
 class State:
-    """What all agents hold at time t, before they send: theta and psi `[runs, agents, dim]`.
-
-    Row i of z `[agents, agents]` is the paper's z_t^i, which never depends on data.
-    """
+    """What all agents hold at time t, before they send: theta and psi `[runs, agents, dim]`."""
 
     t: int
     theta: np.ndarray
     psi: np.ndarray
-    z: np.ndarray
+    z: np.ndarray  # [agents, agents]; row i is the paper's z_t^i, which never depends on data
 
 
 class Messages(NamedTuple):
-    """What an eavesdropper sees at one iteration.
+    """What an eavesdropper sees at one iteration: integer levels with their steps `[agents]`.
 
-    Quantised: integer levels with their steps `[agents]`, value = level * step, or (level + dither)
-    * step where there is a public dither `[runs, 2, agents, dim]` (theta's, then psi's). Otherwise
-    `step` is None and the arrays hold the values themselves. D-PSGD sends no psi.
+    A public dither is `[runs, 2, agents, dim]` (theta's, then psi's). Unquantised, `step` is None
+    and the arrays hold the values themselves. D-PSGD sends no psi.
     """
 
     t: int
@@ -104,12 +96,11 @@ class Algorithm(Protocol):
 class Algorithm1:
     """The paper's Algorithm 1; with `quantised=False` the values themselves are on the wire.
 
-    Four options are ours, not the paper's; `accountant.promise` needs the last three. `dither` is a
-    public seed: the grid of every coordinate and message is moved by a fresh uniform offset that
-    anybody can compute from it (`quantizer`); it must not be the private seed of the coins.
-    `degree` is that of the quantizer's coins. `at_sent` takes every agent's gradient at the value
-    that it *sent*, Q(theta_t^i), in place of theta_t^i. `box` is a public bound: what is received
-    beyond [-box, box] is read as its nearest end.
+    Four options are ours; `accountant.promise` needs the last three. `dither` is a public seed: the
+    grid of every message is moved by a fresh offset that anybody can compute from it (address
+    (dither, Purpose.DITHER, run, t)). `degree` is that of the quantizer's coins. `at_sent` takes
+    every agent's gradient at the value that it *sent*, in place of theta_t^i. `box` is a public
+    bound: what is received beyond [-box, box] is read as its nearest end.
     """
 
     network: Network
@@ -121,26 +112,14 @@ class Algorithm1:
     box: float | None = None
 
     def __post_init__(self) -> None:
-        checks.instance("network", self.network, Network)
-        checks.instance("schedules", self.schedules, Schedules)
+        require_same_agents(self.network, self.schedules)
         quantizer.require_degree(self.degree)
         if self.box is not None:
-            require_positive("box", self.box)
-        m, ours = self.network.agents, self.schedules.agents
-        if m != ours:
-            rule = (
-                f"d_0 and varsigma must have one entry per agent (paper_schedules(..., agents={m}))"
-            )
-            raise ValueError(f"the network has {m} agents and the schedules {ours}: {rule}")
-        if self.dither is None:
-            return
-        if not self.quantised:
-            rule = "needs quantised = True: without a grid there is nothing to move"
-            raise ValueError(f"dither = {self.dither} {rule}")
-        if isinstance(self.dither, bool):
-            rule = "must be the public seed itself, a whole number in [0, 2**64)"
-            raise ValueError(f"dither = {self.dither} {rule}")
-        word("dither", self.dither)
+            checks.every("box", self.box, checks.positive, "be positive and finite")
+        if self.dither is not None:
+            word("dither", self.dither)
+            if not self.quantised:
+                raise ValueError(f"dither = {self.dither} needs quantised = True: a grid to move")
 
     def init(self, theta_0: np.ndarray, psi_0: np.ndarray | None = None) -> State:
         """Return the state at t = 0: theta_0 and psi_0 `[runs, agents, dim]` (zero by default)."""
@@ -148,33 +127,25 @@ class Algorithm1:
         psi_0 = np.zeros_like(theta_0) if psi_0 is None else psi_0
         psi_0 = _state_array("psi_0", psi_0, self.network.agents)
         if psi_0.shape != theta_0.shape:
-            raise ValueError(
-                f"psi_0 has shape {psi_0.shape}, theta_0 {theta_0.shape}: they must agree"
-            )
+            both = f"psi_0 has shape {psi_0.shape}, theta_0 {theta_0.shape}"
+            raise ValueError(f"{both}: they must agree")
         return State(0, theta_0, psi_0, np.eye(self.network.agents))
 
-    def coins(self, seed: int, uniforms: Callable = Uniforms) -> Coins:
-        """Return the source of this algorithm's coins, `[runs, 2, agents, dim]` at each t.
-
-        With a public dither the source gives both, as `Dithered`. The dither of a message is at
-        address (public seed, Purpose.DITHER, run, t): a receiver can make it again.
-        """
+    def coins(self, seed: int) -> Coins:
+        """Return the source of coins, `[runs, 2, agents, dim]` at each t, or of `Dithered` ones."""
         if not self.quantised:
-            return no_coins
-        m, private = self.network.agents, uniforms(seed, Purpose.COINS)
+            return lambda runs, t, dim: None
+        m, private = self.network.agents, Uniforms(seed, Purpose.COINS)
         if self.dither is None:
             return lambda runs, t, dim: private(runs, t, (2, m, dim))
         if seed == self.dither:
             why = "whoever knows it would know the coins"
             raise ValueError(f"seed = {seed} is the public dither's seed too: {why}")
-        both = private, uniforms(self.dither, Purpose.DITHER)
+        both = private, Uniforms(self.dither, Purpose.DITHER)
         return lambda runs, t, dim: Dithered(*(draw(runs, t, (2, m, dim)) for draw in both))
 
     def step(self, state: State, gradients: np.ndarray, coins: Draws = None) -> _Step:
-        """Return the state at t + 1 and the messages of iteration t (eq. (4)).
-
-        `coins` are `[runs, 2, agents, dim]`, theta's and psi's; `Dithered` where there is a dither.
-        """
+        """Return the state at t + 1 and the messages of iteration t (eq. (4))."""
         messages = self.send(state, coins)
         return self.move(state, gradients, messages), messages
 
@@ -202,23 +173,20 @@ class Algorithm1:
         if dither is not None:
             checks.array("dither", dither, shape)
         step = self.schedules.step(state.t)
+        both = zip((state.theta, state.psi), np.moveaxis(coins, 1, 0), _halves(dither), strict=True)
         theta, psi = (
-            quantizer.quantise(y, step[:, None], coins[:, k], offset, self.degree)
-            for k, (y, offset) in enumerate(
-                zip((state.theta, state.psi), _halves(dither), strict=True)
-            )
+            quantizer.quantise(y, step[:, None], coin, offset, self.degree)
+            for y, coin, offset in both
         )
         return Messages(state.t, theta, psi, step, dither)
 
     def separate(self, uniform: Draws) -> tuple[np.ndarray, np.ndarray | None]:
         """Return (coins, dither) of one step, or say which of the two is missing or has no use."""
         if uniform is None:
-            shape = "shape [runs, 2, agents, dim], uniform in [0, 1)"
-            raise ValueError(f"coins are needed to quantise: {shape}")
+            raise ValueError("coins are needed to quantise: [runs, 2, agents, dim], in [0, 1)")
         if isinstance(uniform, Dithered) != (self.dither is not None):
-            without = "without it: pass Dithered(coins, dither)"
-            found = "with a dither" if self.dither is None else without
-            raise ValueError(f"dither = {self.dither}, but the coins came {found}")
+            found = "with a dither" if self.dither is None else "without it"
+            raise ValueError(f"dither = {self.dither}, but the coins came {found} (`Dithered`)")
         return (uniform.coins, uniform.dither) if isinstance(uniform, Dithered) else (uniform, None)
 
 
@@ -236,9 +204,9 @@ class DPSGD:
         W = checks.reals("W", self.W).copy()
         checks.instance("schedules", self.schedules, Schedules)
         square = W.ndim == 2 and W.shape[0] == W.shape[1]
-        if not square or (W < 0).any() or not np.allclose(W, W.T, rtol=0, atol=1e-12):
+        if not square or (W < 0).any() or not (np.abs(W - W.T) <= 1e-12).all():
             raise ValueError("W must be square, symmetric and non-negative (Lian et al. 2017)")
-        if not np.allclose(W.sum(axis=1), 1.0, rtol=0, atol=1e-12):
+        if not (np.abs(W.sum(axis=1) - 1.0) <= 1e-12).all():
             raise ValueError("every row of W must sum to one (Lian et al. 2017)")
         if len(W) != self.schedules.agents:
             raise ValueError(f"W has {len(W)} agents and the schedules {self.schedules.agents}")
@@ -251,7 +219,7 @@ class DPSGD:
 
     def coins(self, seed: int) -> Coins:
         """Return the empty source: D-PSGD sends everything in the clear."""
-        return no_coins
+        return lambda runs, t, dim: None
 
     def step(self, state: State, gradients: np.ndarray, coins: Draws = None) -> _Step:
         """Return the state at t + 1 and the messages (the states themselves) of iteration t."""
@@ -261,14 +229,20 @@ class DPSGD:
         return State(state.t + 1, theta, state.psi, state.z), messages
 
 
-def no_coins(runs: Sequence[int], t: int, dim: int) -> None:
-    """Return None: an algorithm without quantiser needs no coins."""
+def require_same_agents(network: Network, schedules: Schedules) -> None:
+    """Refuse what is no network, no schedules, or not of one number of agents."""
+    m = checks.instance("network", network, Network).agents
+    if m != checks.instance("schedules", schedules, Schedules).agents:
+        rule = f"d_0 and varsigma must have one entry per agent (agents={m})"
+        both = f"the network has {m} agents and the schedules {schedules.agents}"
+        raise ValueError(f"{both}: {rule}")
 
 
 def metropolis(network: Network) -> np.ndarray:
     """Return Metropolis weights on the undirected graph under R and C: doubly stochastic."""
     checks.instance("network", network, Network)
-    linked = ((network.R > 0) | (network.C > 0)) | ((network.R > 0) | (network.C > 0)).T
+    linked = (network.R > 0) | (network.C > 0)
+    linked = linked | linked.T
     degree = linked.sum(axis=1)
     W = np.where(linked, 1.0 / (1.0 + np.maximum.outer(degree, degree)), 0.0)
     return W + np.diag(1.0 - W.sum(axis=1))
@@ -277,10 +251,7 @@ def metropolis(network: Network) -> np.ndarray:
 def run(
     algorithm: Algorithm, oracle: Oracle, theta_0, iterations: int, *, psi_0=None, **options
 ) -> State:
-    """Return the state after `iterations` steps from theta_0 `[runs, agents, dim]`.
-
-    `options` are those of `resume`; `seed` must be among them.
-    """
+    """Return the state after `iterations` steps from theta_0; `options` are those of `resume`."""
     return resume(algorithm, oracle, algorithm.init(theta_0, psi_0), iterations, **options)
 
 
@@ -297,16 +268,14 @@ def resume(
     """Return the state `iterations` steps later; runs that are cut and resumed end in equal bits.
 
     `runs` are the numbers of the runs in this batch (0, 1, 2, ... by default): the coins of a run
-    depend on (seed, its number) alone, so a batch may be cut in any way. `observe(state, messages)`
-    is called with the state at each t and with what was sent there (`Transcript` keeps it all).
+    depend on (seed, its number) alone. `observe(state, messages)` is called with the state at each
+    t and with what was sent there (`Transcript` keeps it all).
     """
     iterations = checks.whole("iterations", iterations)
     runs = range(len(state.theta)) if runs is None else runs
-    if not isinstance(runs, Sequence | np.ndarray):
-        rule = "must be a list of run numbers, one for each run of theta_0"
+    if not isinstance(runs, Sequence | np.ndarray) or len(runs) != len(state.theta):
+        rule = f"must be a list of run numbers, one for each of {len(state.theta)} runs of theta_0"
         raise ValueError(f"runs = {checks.shown(runs)} {rule}")
-    if len(runs) != len(state.theta):
-        raise ValueError(f"{len(runs)} run numbers for {len(state.theta)} runs of theta_0")
     coins = algorithm.coins(seed)
     for t in range(state.t, state.t + iterations):
         draws = coins(runs, t, state.theta.shape[2])
@@ -320,16 +289,12 @@ def resume(
 
 def _advance(algorithm, oracle: Oracle, state: State, draws: Draws) -> _Step:
     """Return the next state and the messages; gradients are taken at theta, or at what was sent."""
-    if not getattr(algorithm, "at_sent", False):
-        return algorithm.step(state, _gradients(oracle, state.theta, state.t), draws)
-    messages = algorithm.send(state, draws)
-    gradients = _gradients(oracle, messages.values()[0], state.t)
+    messages = algorithm.send(state, draws) if getattr(algorithm, "at_sent", False) else None
+    theta = state.theta if messages is None else messages.values()[0]
+    gradients = checks.array(f"oracle(theta, {state.t})", oracle(theta, state.t), theta.shape)
+    if messages is None:
+        return algorithm.step(state, gradients, draws)
     return algorithm.move(state, gradients, messages), messages
-
-
-def _gradients(oracle: Oracle, theta: np.ndarray, t: int) -> np.ndarray:
-    """Return the oracle's gradients at theta, or say in one sentence what it returned instead."""
-    return checks.array(f"oracle(theta, {t})", oracle(theta, t), theta.shape)
 
 
 class Transcript:
@@ -341,18 +306,13 @@ class Transcript:
     def __call__(self, state: State, messages: Messages) -> None:
         self.messages.append(messages)
 
-    def __len__(self) -> int:
-        return len(self.messages)
-
 
 class Diverged(ArithmeticError):
     """A state is no longer finite: iteration `t` made it so, at the positions `runs`."""
 
     def __init__(self, t: int, runs: np.ndarray, agent: int):
-        where = f"in {len(runs)} run(s) of this batch"
-        super().__init__(
-            f"iteration {t} made theta or psi of agent {agent} infinite or NaN, {where}"
-        )
+        where = f"of agent {agent} infinite or NaN, in {len(runs)} run(s) of this batch"
+        super().__init__(f"iteration {t} made theta or psi {where}")
         self.t, self.runs = t, runs
 
 

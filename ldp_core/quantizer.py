@@ -12,24 +12,15 @@ An input y goes to one of its two neighbouring levels, up with probability its f
 
     y / d = n + a,  0 <= a < 1:     level = n + 1 with probability a,  n with probability 1 - a.
 
-So E[Q(y)] = y, and the variance a (1 - a) d**2 is at most d**2 / 4. (The paper writes the fraction
-in (0, 1]: only a grid point has two names, and under both it is sent unchanged.) In float64 y / d
-is rounded once, and a by at most 2**-53 more: as much as a coin of 53 bits.
+So E[Q(y)] = y, and the variance a (1 - a) d**2 is at most d**2 / 4.
 
 With a *public dither* (Gray and Stockham 1993; ours, not the paper's) the grid is moved by U d, U
 uniform in [0, 1), fresh for every coordinate and message, known to everybody and independent of the
-data. The level is still a whole number, value = (level + U) * step, E[value] = y.
-
-**A smoother coin** (ours too). With `degree` p the level is that of eq. (3) for y plus p - 1
-private uniform numbers in [-d/2, d/2]: one of the p + 1 grid points nearest to y, with the values
-of the B-spline of degree p as weights, which one coin decides; p = 1 is eq. (3) itself, to the last
-bit. Still E[value] = y, and for p >= 2 the variance is (p + 1) d**2 / 12 wherever y lies: d**2 / 4
-for p = 2, the paper's own bound. What is gained: the law of the level moves smoothly with y, its
-Fisher information is finite (`information`), and a shift of eps steps costs eps**2, not eps.
-docs/proofs/promise.md, section 1, proves these statements.
-
-`step` broadcasts against the input. Steps `[agents]` belong to states `[runs, agents, dim]`: write
-`step[:, None]`, or let `optimizer` do it.
+data: value = (level + U) * step. With `degree` p (ours too) the level is that of eq. (3) for y plus
+p - 1 private uniform numbers in [-d/2, d/2]: one of the p + 1 grid points nearest to y, with the
+values of the B-spline of degree p as weights, which one coin decides. Still E[value] = y; for
+p >= 2 the variance is (p + 1) d**2 / 12 wherever y lies, and the law of the level moves smoothly
+with y: a shift of eps steps costs eps**2, not eps. Proofs: docs/proofs/promise.md, section 1.
 """
 
 from __future__ import annotations
@@ -45,7 +36,6 @@ from ldp_core import checks
 LARGEST_LEVEL = 2.0**52  # beyond it a float64 has no fractional part left, and eq. (3) no meaning
 GRID = np.linspace(0.0, 1.0, 2**13 + 1)  # of fractions, where the largest information is found
 LARGEST_DEGREE = 8  # of the spline; its noise is then Gaussian to the eye
-DITHERED_ERROR = 2.0**-51  # total variation that coins and dithers of 53 bits cost (`precision`)
 
 
 class Pmf(NamedTuple):
@@ -69,14 +59,12 @@ class NotFinite(ArithmeticError, ValueError):
 def pmf(y, step, dither=None) -> Pmf:
     """Return the two-point distribution of the level (eq. (3)), on the grid moved by a dither.
 
-    With a dither y / d is split into its cell and fraction before U is subtracted, so that no digit
-    of U is lost however large y / d is.
-
-    Raises ValueError when a step is not positive and finite, an input is not finite, |y| / step
-    exceeds 2**52, or a dither is not in [0, 1).
+    y / d is split into cell and fraction before U is subtracted, so that no digit of U is lost.
+    Raises ValueError when a step is not positive and finite, a dither is not in [0, 1), an input is
+    not finite, or |y| / step exceeds 2**52.
     """
-    y, step = checks.reals("y", y), checks.reals("step", step)
-    require_step(step)
+    y = checks.reals("y", y)
+    step = checks.every("step", step, checks.positive, "be positive and finite (eq. (3))")
     checks.fit(y=y, step=step, **({} if dither is None else {"dither": dither}))
     with np.errstate(over="ignore", invalid="ignore"):
         ratio = y / step
@@ -84,8 +72,7 @@ def pmf(y, step, dither=None) -> Pmf:
     lower = np.floor(ratio)
     if dither is None:
         return Pmf(lower.astype(np.int64), ratio - lower)
-    _require_unit("dither", checks.reals("dither", dither), "a share of a step")
-    moved = (ratio - lower) - dither
+    moved = (ratio - lower) - _unit("dither", dither, "a share of a step")
     below = np.floor(moved)
     return Pmf((lower + below).astype(np.int64), moved - below)
 
@@ -93,11 +80,9 @@ def pmf(y, step, dither=None) -> Pmf:
 def quantise(y, step, coins, dither=None, degree: int = 1) -> np.ndarray:
     """Return integer levels for y, decided by `coins` uniform in [0, 1): up when coin < fraction.
 
-    The caller owns the randomness (`ldp_core.randomness`, 53 bits each). One coin decides among
-    degree + 1 levels too, by their cumulated weights, the highest first.
+    One coin decides among degree + 1 levels too, by their cumulated weights, the highest first.
     """
-    coins = checks.reals("coins", coins)
-    _require_unit("coins", coins, "a uniform number")
+    coins = _unit("coins", coins, "a uniform number")
     if degree == 1:
         lower, upper_probability = pmf(y, step, dither)
         checks.fit(y=lower, coins=coins)
@@ -123,13 +108,8 @@ def law(y, step, dither=None, degree: int = 1) -> Law:
 
 
 def precision(degree: int) -> float:
-    """Return the total variation per coordinate that coins, dithers and sums of 53 bits can cost.
-
-    The message is so close to the exact one of the input step * fl(y / step): 5 u for the input and
-    the dither, u = 2**-54; 2 u for the coin at each of p thresholds; a weight is made by p rounds
-    of at most 7 roundings of positive numbers and p more are summed, 17 p u at each threshold.
-    """
-    return DITHERED_ERROR if degree == 1 else 24 * degree**2 * 2.0**-54
+    """Return the total variation per coordinate that coins and dithers of 53 bits can cost."""
+    return 2.0**-51 if degree == 1 else 24 * degree**2 * 2.0**-54
 
 
 def density(x, degree: int = 1) -> np.ndarray:
@@ -144,21 +124,16 @@ def density(x, degree: int = 1) -> np.ndarray:
 def affinity(y, other, step, dither=None, degree: int = 1) -> np.ndarray:
     """Return the affinity sum_k sqrt(P(k) P'(k)) of the levels of two inputs, by coordinate."""
     ours, theirs = law(y, step, dither, degree), law(other, step, dither, degree)
-    total = np.zeros(np.broadcast_shapes(ours.lowest.shape, theirs.lowest.shape))
-    for k in range(degree + 1):
-        level = ours.lowest + k
-        total = total + np.sqrt(ours.probabilities[..., k] * _at(theirs, level))
-    return total
+    both = ((ours.probabilities[..., k], _at(theirs, ours.lowest + k)) for k in range(degree + 1))
+    return np.sum([np.sqrt(one * two) for one, two in both], axis=0)
 
 
 @lru_cache
 def information(degree: int, dithered: bool = False) -> float:
     """Return a bound of the Fisher information about y / d: the largest over y; dithered, the mean.
 
-    At fraction a it is I(a) = sum_i b_p'(a + i)**2 / b_p(a + i), b_p'(x) = b_(p-1)(x) - b_(p-1)(x -
-    1); its first and last terms are p a**(p-2) / (p-1)! and that of 1 - a. Infinite for p = 1. The
-    mean is a Gauss sum of an analytic function, the largest value is taken on a grid of 2**-13; a
-    part in 10**6 covers what they miss.
+    At fraction a it is sum_i b_p'(a + i)**2 / b_p(a + i), infinite for p = 1. The mean is a Gauss
+    sum, the largest value is taken on a grid; the parts added cover what they miss.
     """
     if require_degree(degree) == 1:
         return math.inf
@@ -188,14 +163,9 @@ def probability(level, y, step, dither=None, degree: int = 1) -> np.ndarray:
 def total_variation(y, other, step) -> np.ndarray:
     """Return the exact total variation between the messages of two inputs (degree 1, no dither).
 
-    With n + a and n' + a' for the two inputs divided by the step, n <= n':
-
-        n' = n        |a - a'|              the same two levels
-        n' = n + 1    max(1 - a, a')        they share the level n + 1 only
-        n' > n + 1    1                     no level in common
-
-    Lemma 6 bounds this by |y - y'| / d when that is below one, with equality in the first case; the
-    third case is the one it leaves out.
+    With n + a and n' + a' for the two inputs divided by the step: |a - a'| when n' = n (the same
+    two levels), max(1 - a, a') when n' = n + 1 (only n + 1 is shared), 1 when they are farther
+    apart, which Lemma 6 leaves out; else it is at most |y - y'| / d.
     """
     first, second = pmf(y, step), pmf(other, step)
     swap = first.lower > second.lower
@@ -207,12 +177,8 @@ def total_variation(y, other, step) -> np.ndarray:
 
 
 def bits_fixed_length(levels) -> np.ndarray:
-    """Return bits per coordinate when every level of a message (the last axis) takes as many.
-
-    Its smallest and largest level are known to both sides, from a header of a few bytes.
-    """
-    levels = np.asarray(levels)
-    return np.ceil(np.log2(np.ptp(levels, axis=-1) + 1.0))
+    """Return bits per coordinate when every level of a message (the last axis) takes as many."""
+    return np.ceil(np.log2(np.ptp(np.asarray(levels), axis=-1) + 1.0))
 
 
 def bits_entropy(levels) -> float:
@@ -222,19 +188,10 @@ def bits_entropy(levels) -> float:
     return float(np.sum(frequency * np.log2(1.0 / frequency)))
 
 
-def require_step(step: np.ndarray) -> None:
-    """Refuse a step that is not positive and finite."""
-    wrong = ~(np.isfinite(step) & (step > 0))
-    if wrong.any():
-        raise ValueError(f"step = {step[wrong].flat[0]} must be positive and finite (eq. (3))")
-
-
 def require_degree(degree: int) -> int:
     """Return the degree, a whole number, or refuse it."""
-    whole = isinstance(degree, int | np.integer) and not isinstance(degree, bool)
-    if not whole or not 1 <= degree <= LARGEST_DEGREE:
-        rule = f"must be a whole number in [1, {LARGEST_DEGREE}]: 1 is eq. (3)"
-        raise ValueError(f"degree = {degree!r} {rule}")
+    if checks.whole("degree", degree, 1) > LARGEST_DEGREE:
+        raise ValueError(f"degree = {degree} must be at most {LARGEST_DEGREE}")
     return int(degree)
 
 
@@ -272,18 +229,12 @@ def _information(a: np.ndarray, degree: int) -> np.ndarray:
 
 def _at(found: Law, level) -> np.ndarray:
     """Return the probability of a level."""
-    position = np.asarray(level) - found.lowest
-    inside = (position >= 0) & (position < found.probabilities.shape[-1]) & (position % 1 == 0)
-    shape = np.broadcast_shapes(np.shape(position), found.lowest.shape)
-    index = np.broadcast_to(np.where(inside, position, 0).astype(np.int64), shape)[..., None]
-    table = np.broadcast_to(found.probabilities, (*shape, found.probabilities.shape[-1]))
-    return np.where(inside, np.take_along_axis(table, index, axis=-1)[..., 0], 0.0)
+    chances, position = np.moveaxis(found.probabilities, -1, 0), np.asarray(level) - found.lowest
+    return np.select([position == k for k in range(len(chances))], list(chances), 0.0)
 
 
-def _require_unit(name: str, numbers: np.ndarray, what: str) -> None:
-    wrong = ~((numbers >= 0) & (numbers < 1))
-    if wrong.any():
-        raise ValueError(f"{name} = {numbers[wrong].flat[0]} must lie in [0, 1), {what}")
+def _unit(name: str, numbers, what: str) -> np.ndarray:
+    return checks.every(name, numbers, lambda x: (x >= 0) & (x < 1), f"lie in [0, 1), {what}")
 
 
 def _require_ratio(ratio: np.ndarray, y: np.ndarray, step: np.ndarray) -> None:
@@ -291,8 +242,8 @@ def _require_ratio(ratio: np.ndarray, y: np.ndarray, step: np.ndarray) -> None:
         return
     y, step = np.broadcast_arrays(y, step)
     wrong = ~(np.abs(ratio) <= LARGEST_LEVEL)
-    worst_y, worst_step = y[wrong].flat[0], step[wrong].flat[0]
-    if not np.isfinite(worst_y):
-        raise NotFinite(f"y = {worst_y} must be finite to be quantised (eq. (3))")
+    worst, its_step = y[wrong].flat[0], step[wrong].flat[0]
+    if not np.isfinite(worst):
+        raise NotFinite(f"y = {worst} must be finite to be quantised (eq. (3))")
     rule = "must not exceed 2**52: no fractional part is left (eq. (3))"
-    raise NotFinite(f"|y| / step = {abs(worst_y)} / {worst_step} {rule}")
+    raise NotFinite(f"|y| / step = {abs(worst)} / {its_step} {rule}")

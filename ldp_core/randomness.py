@@ -3,24 +3,21 @@
     >>> round(generator(seed=1, purpose=Purpose.COINS, run=7, t=3).random(), 6)
     0.122435
 
-A uniform number is a pure function of its address (seed, purpose, run, t, position). Philox is a
-counter-based generator (Salmon et al. 2011): its key and counter *are* the address, so nothing has
-to be drawn in any order. Run r of seed s is the same to the last bit whatever else is computed
-beside it, in how many pieces, on how many threads, and from whichever t it is resumed.
+A uniform number is a pure function of its address (seed, purpose, run, t, position): Philox (Salmon
+et al. 2011) is a counter-based generator whose key and counter *are* the address. Run r of seed s
+is the same to the last bit whatever else is computed beside it, and from whichever t it is resumed.
 
-Each number has 53 random bits: a coin that decides with probability a is wrong by at most 2**-53.
-The seed makes experiments repeatable. An agent that must really keep its data private draws its
-coins from its operating system instead (`secrets`): whoever knows the seed knows the coins.
+Each number has 53 random bits. The seed makes experiments repeatable. An agent that must really
+keep its data private draws its coins from its operating system instead (`secrets`).
 """
 
 from __future__ import annotations
 
 import enum
-import operator
 
 import numpy as np
 
-_WORD = 2**64
+from ldp_core.checks import whole
 
 
 class Purpose(enum.IntEnum):
@@ -40,23 +37,16 @@ class Purpose(enum.IntEnum):
 
 def word(name: str, value: int) -> int:
     """Return `value` as a whole number of 64 bits, or say which part of an address is not one."""
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise ValueError(f"{name} = {value!r} must be a whole number") from None
-    if not 0 <= number < _WORD:
+    number = whole(name, value)
+    if number >= 2**64:
         raise ValueError(f"{name} = {number} must lie in [0, 2**64)")
     return number
 
 
-def _words(*words: int) -> np.ndarray:
-    return np.array(words, dtype=np.uint64)  # a plain list would pass through float64
-
-
 def generator(seed: int, purpose: Purpose, run: int = 0, *, agent: int = 0, t: int = 0):
     """Return the numpy generator that starts at one address; addresses do not overlap."""
-    counter = _words(0, word("t", t), word("agent", agent), int(purpose))
-    key = _words(word("seed", seed), word("run", run))
+    counter = np.array([0, word("t", t), word("agent", agent), int(purpose)], dtype=np.uint64)
+    key = np.array([word("seed", seed), word("run", run)], dtype=np.uint64)
     return np.random.Generator(np.random.Philox(counter=counter, key=key))
 
 
@@ -64,12 +54,11 @@ class Uniforms:
     """Uniform numbers in [0, 1) for a batch of runs at any time t.
 
     `Uniforms(seed, purpose)(runs, t, shape)` has shape `[len(runs), *shape]`; row r equals
-    `generator(seed, purpose, runs[r], t=t).random(shape)`. One generator object is moved from
-    address to address, which is ten times cheaper than making a new one.
+    `generator(seed, purpose, runs[r], t=t).random(shape)`, ten times cheaper.
     """
 
     def __init__(self, seed: int, purpose: Purpose):
-        self._bits = np.random.Philox(key=_words(word("seed", seed), 0))
+        self._bits = np.random.Philox(key=np.array([word("seed", seed), 0], dtype=np.uint64))
         self._generator = np.random.Generator(self._bits)
         self._state = self._bits.state
         self._state["state"]["counter"][3] = int(purpose)

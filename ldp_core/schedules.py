@@ -38,14 +38,14 @@ class Schedules:
         for name in ("lam_0", "nu"):
             checks.real(name, getattr(self, name))
         for name in ("d_0", "varsigma"):
-            numbers = checks.reals(name, getattr(self, name), "one number per agent")
-            object.__setattr__(self, name, checks.candidates(name, np.atleast_1d(numbers)))
+            numbers = np.atleast_1d(checks.reals(name, getattr(self, name), "one number per agent"))
+            object.__setattr__(self, name, checks.candidates(name, numbers))
         if len(self.d_0) != len(self.varsigma):
             both = f"d_0 has {len(self.d_0)} entries and varsigma {len(self.varsigma)}"
             raise ValueError(f"{both}: one per agent each")
-        require_positive("lam_0", self.lam_0)
-        for i, d_0 in enumerate(self.d_0):
-            require_positive(f"agent {i}: d_0", d_0)
+        for name in ("lam_0", "d_0"):
+            rule = "be positive and finite (Algorithm 1)"
+            checks.every(name, getattr(self, name), checks.positive, rule)
         for rule, theorem in self._lost_theorems():
             if not self.explore:
                 raise ValueError(f"{rule}; explore=True allows it, and loses {theorem}")
@@ -84,8 +84,3 @@ def paper_schedules(lam_0, nu, d_0, d_0_slope, varsigma, agents: int = 5) -> Sch
         checks.real(name, number, "one number: the pattern makes one for each of the agents")
     i = np.arange(1, checks.whole("agents", agents, 1) + 1)
     return Schedules(lam_0, nu, tuple(d_0 + d_0_slope * i), tuple(varsigma + 0.01 * i))
-
-
-def require_positive(name: str, number: float) -> None:
-    if not (np.isfinite(number) and number > 0):
-        raise ValueError(f"{name} = {number} must be positive and finite (Algorithm 1)")

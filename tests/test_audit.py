@@ -4,7 +4,6 @@ total variation.
 
 from __future__ import annotations
 
-import math
 import subprocess
 import sys
 from itertools import product
@@ -22,8 +21,8 @@ from tests.faults.mechanisms import Case, Right
 CONFIDENCE = 0.999
 
 
-def enumerated(y, other, step, epsilon: float = 0.0) -> float:
-    """Return delta(epsilon) of two product laws by adding up all transcripts, for at most about
+def enumerated(y, other, step) -> float:
+    """Return delta of two product laws by adding up all transcripts, for at most about
     twenty coins.
     """
     ours, theirs = np.ones(1), np.ones(1)
@@ -33,13 +32,7 @@ def enumerated(y, other, step, epsilon: float = 0.0) -> float:
         theirs = np.multiply.outer(theirs, quantizer.probability(levels, b, d)).ravel()
         possible = (ours > 0) | (theirs > 0)
         ours, theirs = ours[possible], theirs[possible]
-    factor = math.exp(epsilon)
-    return float(
-        max(
-            np.maximum(ours - factor * theirs, 0.0).sum(),
-            np.maximum(theirs - factor * ours, 0.0).sum(),
-        )
-    )
+    return float(np.abs(ours - theirs).sum() / 2)
 
 
 def coins_with_total_variation(coins: int, target: float) -> tuple[np.ndarray, np.ndarray]:
@@ -64,20 +57,18 @@ def coins_with_total_variation(coins: int, target: float) -> tuple[np.ndarray, n
 
 class TestBounds:
     @pytest.mark.parametrize("alpha", [0.25, 0.05, 0.001])
-    @pytest.mark.parametrize("epsilon", [0.0, 0.7])
     @pytest.mark.parametrize("trials", [2, 30])
-    def test_wrong_at_most_as_often_as_said(self, alpha, epsilon, trials):
+    def test_wrong_at_most_as_often_as_said(self, alpha, trials):
         """No sampling: the probability that a bound is wrong is added up over all outcomes, for p
         and q on a grid.
         """
         k = np.arange(trials + 1)
         hits, false_hits = (a.ravel() for a in np.meshgrid(k, k, indexing="ij"))
-        bounds = [audit.separate_bound] if epsilon else [audit.separate_bound, audit.pooled_bound]
-        for bound in bounds:
-            lower = np.maximum(bound(hits, false_hits, trials, epsilon, alpha), 0.0)
+        for bound in (audit.separate_bound, audit.pooled_bound):
+            lower = np.maximum(bound(hits, false_hits, trials, alpha), 0.0)
             for p, q in product([0.0, 0.01, 0.1, 0.3, 0.5, 0.62, 0.9, 0.99, 1.0], repeat=2):
                 weight = np.multiply.outer(binom.pmf(k, trials, p), binom.pmf(k, trials, q)).ravel()
-                truth = max(0.0, p - math.exp(epsilon) * q)
+                truth = max(0.0, p - q)
                 assert weight[lower > truth + 1e-12].sum() <= alpha * (1 + 1e-9)
 
     def test_limits(self):
@@ -89,10 +80,8 @@ class TestBounds:
 
     def test_pooled_wins_in_the_middle_and_separate_at_the_edge(self):
         n, alpha = 1000, 1e-3
-        assert audit.pooled_bound(700, 300, n, 0.0, alpha) > audit.separate_bound(
-            700, 300, n, 0.0, alpha
-        )
-        assert audit.separate_bound(50, 0, n, 0.0, alpha) > audit.pooled_bound(50, 0, n, 0.0, alpha)
+        assert audit.pooled_bound(700, 300, n, alpha) > audit.separate_bound(700, 300, n, alpha)
+        assert audit.separate_bound(50, 0, n, alpha) > audit.pooled_bound(50, 0, n, alpha)
 
 
 class TestPower:
@@ -144,31 +133,13 @@ class TestPower:
         )
         assert target - 0.035 <= found.lower <= target
 
-    def test_randomised_response_at_epsilon(self):
-        """A bit kept with probability e^E / (1 + e^E) has delta(epsilon) = (e^E - e^epsilon)_+ / (1
-        + e^E).
-        """
-        kept, epsilon = math.exp(2.0) / (1 + math.exp(2.0)), 1.0
-        found = audit.audit(
-            lambda which, private, n: (private.random((n, 1)) < kept) != which,
-            20_000,
-            seed=7,
-            epsilon=epsilon,
-            confidence=CONFIDENCE,
-        )
-        truth = (math.exp(2.0) - math.exp(epsilon)) / (1 + math.exp(2.0))
-        assert truth - 0.06 <= found.lower <= truth
-
     @pytest.mark.parametrize("rare", [0, 1])
-    def test_both_directions_at_epsilon(self, rare):
-        """Only one data set can send a 1, with probability 0.1: delta(1) = 0.1 in that direction
-        and 0 in the other.
-        """
+    def test_both_directions(self, rare):
+        """Only one data set can send a 1, with probability 0.1."""
         found = audit.audit(
             lambda which, private, n: (private.random((n, 1)) < 0.1) & (which == rare),
             10_000,
             seed=8,
-            epsilon=1.0,
         )
         assert 0.07 <= found.lower <= 0.1
 
@@ -305,22 +276,6 @@ class TestSandwich:
         assert lower <= composed + 1e-12 and composed <= paper + 1e-12
         assert informed.lower >= upper - 0.07  # and is not idle
 
-    def test_epsilon_too(self):
-        case = Case(iterations=8, dim=1, k=1)
-        y, other, step = case.pair()
-        informed = {"likelihood ratio": audit.likelihood_ratio(y, other, step)}
-        for epsilon in (0.1, 0.5, 1.0):
-            found = audit.audit(
-                audit.sender(y, other, step),
-                10_000,
-                seed=13,
-                epsilon=epsilon,
-                confidence=CONFIDENCE,
-                distinguishers=informed,
-            )
-            truth = enumerated(y, other, step, epsilon)
-            assert truth - 0.1 <= found.lower <= truth
-
 
 class TestInterface:
     def test_same_seed_same_audit(self):
@@ -334,19 +289,14 @@ class TestInterface:
         found = audit.audit(lambda which, private, n: np.zeros((n, 0)), 100, seed=1)
         assert found.lower == 0 and found.estimate == 0
 
-    def test_reads_well(self):
+    def test_a_claim_is_refuted(self):
         found = audit.audit(lambda which, private, n: np.full((n, 3), which), 100, seed=1)
-        assert (
-            str(found)
-            == "delta(0) >= 0.9100 with confidence 0.99: naive Bayes, 50 hits and 0 false hits in 50 transcripts each"
-        )
         assert found.refutes(0.9) and not found.refutes(0.92)
 
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
             ({"samples": 10}, "samples = 10 must be at least 20"),
-            ({"epsilon": -1.0}, "epsilon = -1.0 must be finite and not negative"),
             ({"confidence": 1.0}, r"confidence = 1.0 must lie in \[0.75, 1\)"),
             (
                 {"mechanism": lambda which, private, n: np.zeros(n)},

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ldp_core import engine, network, optimizer, randomness
+from ldp_core import engine, network, optimizer
 from ldp_core.optimizer import Algorithm1, Dithered, Schedules
-from ldp_core.randomness import Purpose
 
 
 def problem(seed):
@@ -108,19 +107,6 @@ def test_same_bits_alone_and_in_a_batch_of_seven():
             runs=[run],
         )
         assert np.array_equal(alone.theta[0], together.theta[run])
-
-
-@settings(max_examples=100, deadline=None)
-@given(
-    st.integers(0, 2**64 - 1),
-    st.integers(0, 2**64 - 1),
-    st.integers(0, 2**64 - 1),
-    st.integers(1, 23),
-    st.sampled_from(Purpose),
-)
-def test_philox_is_numpys(seed, run, t, count, purpose):
-    mine = engine.Uniforms(seed, purpose)([run, 5], t, (count,))
-    assert np.array_equal(mine, randomness.Uniforms(seed, purpose)([run, 5], t, (count,)))
 
 
 def test_too_large_a_level_is_the_quantizers_error():

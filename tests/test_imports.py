@@ -21,7 +21,7 @@ CORE = {
     "audit",
     "clipping",
 }
-CORE |= {"distinguishers", "fast", "schedules", "search", "uncompiled"}
+CORE |= {"distinguishers", "schedules"}
 ROOMS = tuple(f"companion.{name}" for name in ("convergence", "budget", "mnist", "eeg"))
 SHARED = ("attacks", "claims", "data", "explore", "files", "house", "intervals", "params")
 SHARED += ("neighbours", "problems", "promises", "runs")
@@ -36,17 +36,13 @@ MAY = {  # a room of ldp_core or companion, and the rooms that it may import fro
     "ldp_core.optimizer": {
         f"ldp_core.{name}" for name in ("checks", "network", "quantizer", "randomness", "schedules")
     },
-    "ldp_core.uncompiled": set(),  # stands for numba where there is none
-    "ldp_core.fast": {f"ldp_core.{name}" for name in ("checks", "quantizer")},
-    "ldp_core.engine": {f"ldp_core.{name}" for name in ("fast", "optimizer", "randomness")},
+    "ldp_core.engine": {f"ldp_core.{name}" for name in ("checks", "optimizer", "quantizer")},
     "ldp_core.accountant": {
-        f"ldp_core.{name}" for name in CORE - {"accountant", "audit", "engine", "fast"}
+        f"ldp_core.{name}" for name in CORE - {"accountant", "audit", "engine"}
     },
-    "ldp_core.search": set(),
     "ldp_core.distinguishers": {"ldp_core.quantizer"},
     "ldp_core.audit": {
-        f"ldp_core.{name}"
-        for name in ("checks", "distinguishers", "quantizer", "randomness", "search")
+        f"ldp_core.{name}" for name in ("checks", "distinguishers", "quantizer", "randomness")
     },
     "companion.files": set(),
     "companion.intervals": set(),

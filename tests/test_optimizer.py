@@ -201,7 +201,7 @@ def test_transcript_is_what_was_sent():
         optimizer.Transcript(),
     )
     optimizer.run(algorithm, quadratic, np.full((2, 5, 3), 0.3), 4, seed=0, observe=transcript)
-    assert len(transcript) == 4
+    assert len(transcript.messages) == 4
     for t, messages in enumerate(transcript.messages):
         assert messages.t == t and messages.theta.dtype == np.int64
         assert np.array_equal(messages.step, algorithm.schedules.step(t))
@@ -251,7 +251,7 @@ GOOD = {"lam_0": 0.5, "nu": 0.71, "d_0": (1.0, 1.0), "varsigma": (0.6, 0.6)}
 BAD = {
     "lam_0": ({"lam_0": 0.0}, r"lam_0 = 0.0 must be positive"),
     "lam_0 nan": ({"lam_0": float("nan")}, "lam_0 = nan must be positive and finite"),
-    "d_0": ({"d_0": (1.0, -1.0)}, "agent 1: d_0 = -1.0 must be positive"),
+    "d_0": ({"d_0": (1.0, -1.0)}, "d_0 = -1.0 must be positive"),
     "nu": ({"nu": 1.0}, r"nu = 1.0 must lie in \(1/2, 1\).*loses Theorem 1"),
     "varsigma": (
         {"varsigma": (0.6, 0.5)},
@@ -311,7 +311,7 @@ REFUSED = {
     ),
     "runs": (
         lambda: optimizer.run(ALGORITHM, quadratic, np.zeros((1, 5, 1)), 1, seed=0, runs=[1, 2]),
-        "2 run numbers for 1 runs",
+        "runs = .* must be a list of run numbers, one for each of 1 runs",
     ),
     "W not symmetric": (
         lambda: DPSGD(np.eye(5)[::-1] * 0 + np.tri(5), ALGORITHM.schedules),
@@ -331,11 +331,11 @@ REFUSED = {
     ),
     "dither without a public seed": (
         lambda: Algorithm1(ALGORITHM.network, ALGORITHM.schedules, dither=True),
-        "dither = True must be the public seed itself",
+        "dither = True must be a whole number",
     ),
     "negative dither": (
         lambda: Algorithm1(ALGORITHM.network, ALGORITHM.schedules, dither=-1),
-        r"dither = -1 must lie in \[0, 2\*\*64\)",
+        "dither = -1 must be at least 0",
     ),
     "dither not whole": (
         lambda: Algorithm1(ALGORITHM.network, ALGORITHM.schedules, dither=0.5),
@@ -358,10 +358,6 @@ REFUSED = {
             Dithered(np.zeros((1, 2, 5, 1)), np.zeros((1, 2, 5, 1))),
         ),
         "dither = None, but the coins came with a dither",
-    ),
-    "engine without quantiser": (
-        lambda: engine.Compiled(Algorithm1(ALGORITHM.network, ALGORITHM.schedules, False)),
-        "quantised = False",
     ),
 }
 

@@ -157,7 +157,7 @@ def used_up(
     for normalise in NORMALISATIONS:
         public = _public(params.at(normalise=normalise), data)
         limit = accountant.certify(*public, math.inf, horizon=horizon)
-        sums = accountant.course(*public, horizon).sum
+        sums = accountant.course(*public, horizon)
         exponents = public[1].nu - np.array(public[1].varsigma)
         for t in sorted(times):
             fading = ((t + 0.5) / (horizon + 0.5)) ** -exponents

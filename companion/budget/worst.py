@@ -51,10 +51,10 @@ class Search:
             raise ValueError(f"measure = {measure!r} must be one of {names}")
         if measure != "exact":
             return int(np.argmax(getattr(self.budget, measure)[-1]))
-        if self.budget.total_variation is None:
-            needed = "a search with exact='bracket' or 'monte carlo', and epsilon = 0"
+        if self.budget.exact is None:
+            needed = "a search with exact='bracket' or 'monte carlo'"
             raise ValueError(f"measure = 'exact' needs {needed}")
-        return int(np.argmax(self.budget.total_variation.estimate[-1]))
+        return int(np.argmax(self.budget.exact.estimate))
 
 
 def adjacent(history: np.ndarray, k, point) -> np.ndarray:

@@ -208,7 +208,7 @@ def spent(params: dict, data: str, test: int, agent: int, arrivals: list[int]) -
     sums = {
         name: [getattr(one, name)[-1, 0] for one in found] for name in ("paper", "sum", "product")
     }
-    exact = [[float(part[0, 0, 0]) for part in one.exact[:3]] for one in found]
+    exact = [[float(part[0]) for part in one.exact[:3]] for one in found]
     return {name: np.array(values) for name, values in {**sums, "exact": exact}.items()}
 
 

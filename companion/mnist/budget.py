@@ -20,7 +20,6 @@ from companion.mnist.params import Training
 from companion.params import AGENTS
 from ldp_core import optimizer
 from ldp_core.accountant import exact, trajectory
-from ldp_core.accountant.fourier import log_affinity
 from ldp_core.accountant.monte_carlo import MonteCarlo
 from ldp_core.randomness import Purpose, generator
 
@@ -82,5 +81,5 @@ def _measured(algorithm: optimizer.Algorithm1, agent: int, ours, theirs, seed: i
 
 
 def _certain(laws) -> tuple[float, float]:
-    affinity, overlap = log_affinity(laws.a, laws.b), exact.log_overlap(laws.a, laws.b)
+    affinity, overlap = exact.log_affinity(laws.a, laws.b), exact.log_overlap(laws.a, laws.b)
     return exact.certain_bounds(laws.log_p, laws.log_q, affinity, overlap)

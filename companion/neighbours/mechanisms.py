@@ -33,8 +33,8 @@ import numpy as np
 
 from ldp_core import checks
 from ldp_core.accountant import promise
+from ldp_core.accountant.drift import inverse_mz
 from ldp_core.accountant.promise import Shifts, Terms
-from ldp_core.accountant.sensitivity import inverse_mz
 from ldp_core.network import Network
 from ldp_core.optimizer import Algorithm1, Coins, Draws, Messages, Schedules, State
 from ldp_core.randomness import Purpose, Uniforms

@@ -4,27 +4,14 @@
     >>> accountant.accuracy(0.1).item()  # of the best attacker's guess, at even odds
     0.55
 
-`theorems` holds Theorem 2 as printed, `sensitivity` and `certificate` a worst case for the paper's
-own algorithm, `promise` and `promise_plan` a much smaller one for an algorithm that is changed a
+`theorems` holds Theorem 2 as printed, `drift` and `certificate` a worst case for the paper's own
+algorithm, `promise` and `promise_plan` a much smaller one for an algorithm that is changed a
 little, `trajectory`, `exact` what one run gave away, `meaning` what a delta says.
 """
 
 from ldp_core.accountant.certificate import calibrate, certify, course, with_d_0
-from ldp_core.accountant.meaning import accuracy, advantage, posterior, trade_off
-from ldp_core.accountant.sensitivity import sensitivity_bound
+from ldp_core.accountant.meaning import accuracy
 from ldp_core.accountant.theorems import l1_lipschitz, theorem_2_1, theorem_2_2
 
-__all__ = [
-    "accuracy",
-    "advantage",
-    "calibrate",
-    "certify",
-    "course",
-    "l1_lipschitz",
-    "posterior",
-    "sensitivity_bound",
-    "theorem_2_1",
-    "theorem_2_2",
-    "trade_off",
-    "with_d_0",
-]
+__all__ = ["accuracy", "calibrate", "certify", "course", "with_d_0"]
+__all__ += ["l1_lipschitz", "theorem_2_1", "theorem_2_2"]

@@ -6,31 +6,31 @@
     >>> found.product.max().round(4)
     np.float64(0.013)
 
-From public constants alone, for a finite number of iterations or for all time. `sensitivity` bounds
-how far apart the states of one agent can be; message theta_t then has total variation at most a_t =
-min(1, e_t / d_t), psi_t at most b_t = min(1, p_t / d_t), whatever was received, and by coupling
+From public constants alone. `drift` bounds how far apart the states of one agent can be;
+message theta_t then has total variation at most a_t = min(1, e_t / d_t), psi_t at most b_t = min(1,
+p_t / d_t), whatever was received, and by coupling
 
     delta <= 1 - prod_t (1 - a_t)(1 - b_t) <= sum_t (e_t + p_t) / d_t.
 
-The right side is how the paper composes; it is kept as computed, and says nothing when it exceeds
-one. Both are at most Theorem 2.1 as printed. Proofs: docs/proofs/certificate.md, section 2.
-`promise` certifies much less for an algorithm that is changed a little.
+The right side is how the paper composes; it is kept as computed, and says nothing above one. Both
+are at most Theorem 2.1 as printed. Proofs: docs/proofs/certificate.md, section 2.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from ldp_core.accountant.sensitivity import UP, Setting, UnitBudget, per_agent, times, unit_budget
-from ldp_core.checks import whole
+from ldp_core.accountant.drift import UP, Setting, UnitBudget, times, unit_budget
+from ldp_core.checks import per_agent, whole
 from ldp_core.network import Network
 from ldp_core.optimizer import Schedules
-from ldp_core.search import PRECISION, smallest_safe
 
+PRECISION = 1e-9  # of d_0, relatively
 HORIZON = 20_000  # messages that are followed one by one when the question is about all time
 
 
@@ -49,32 +49,16 @@ class Certificate:
     tail: np.ndarray
 
 
-@dataclass(frozen=True, eq=False)
-class Course:
-    """The certificate after 1, 2, ... iterations, `[time, agents]`: row t is for t + 1 of them."""
-
-    sum: np.ndarray
-    product: np.ndarray
-
-
 def certify(
-    network: Network,
-    schedules: Schedules,
-    d_l,
-    L1,
-    iterations: float,
-    *,
-    horizon: int = HORIZON,
-    **options,
+    network: Network, schedules, d_l, L1, iterations: float, *, horizon: int = HORIZON, **options
 ) -> Certificate:
     """Return the certified worst case of delta^i after `iterations` (math.inf for all time).
 
-    `d_l`, `L1` and the options `warm_up`, `samples` and `k` (when the modified data point arrives;
-    0 is the worst) are explained in `sensitivity`. For all time `horizon` messages are followed one
-    by one: more are tighter. Without L1, with varsigma >= nu, or with a horizon too short for the
-    tail's proof, `sum` is infinite and `product` is 1 at infinite time.
+    `d_l`, `L1` and the options `warm_up` and `samples` are explained in `drift.Setting`. For
+    all time `horizon` messages are followed one by one: more are tighter. Without L1, with varsigma
+    >= nu, or with a horizon too short for the tail's proof, `sum` is then infinite, `product` 1.
     """
-    setting = Setting.of(network, schedules, d_l, L1, **options)
+    setting = Setting(network, schedules, d_l, L1, **options)
     followed, unit = _followed(setting, iterations, horizon)
     scale = scale_of(setting, np.asarray(schedules.d_0))
     total, tail = compose_sum(unit, scale), times(scale, unit.tail)
@@ -83,44 +67,53 @@ def certify(
     return Certificate(iterations, total, compose_product(unit, scale), followed, share)
 
 
-def course(network, schedules: Schedules, d_l, L1, iterations: int, **options) -> Course:
-    """Return the certificate after each of 1 ... iterations; its last row is `certify`."""
-    setting = Setting.of(network, schedules, d_l, L1, **options)
-    unit = unit_budget(setting, whole("iterations", iterations, 0))
-    scale = scale_of(setting, np.asarray(schedules.d_0))
-    return Course(_sums(unit, scale), _products(unit, scale))
+def course(network, schedules: Schedules, d_l, L1, iterations: int, **options) -> np.ndarray:
+    """Return `sum` of the certificate after each of 1 ... iterations, `[time, agents]`."""
+    setting = Setting(network, schedules, d_l, L1, **options)
+    unit = unit_budget(setting, whole("iterations", iterations))
+    return _sums(unit, scale_of(setting, np.asarray(schedules.d_0)))
 
 
 def calibrate(
-    target,
-    network: Network,
-    schedules: Schedules,
-    d_l,
-    L1,
-    iterations: float,
-    *,
-    horizon: int = HORIZON,
-    **options,
+    target, network: Network, schedules, d_l, L1, iterations, *, horizon: int = HORIZON, **options
 ) -> np.ndarray:
     """Return d_0^i for every agent such that `product` after `iterations` is at most `target`.
 
-    `target` is one delta in (0, 1) or one per agent; the d_0 of `schedules` is not used. The bound
-    falls when d_0^i grows, and what is returned lies at most a part in 10**9 above the smallest, on
-    the safe side. Raises ValueError when no finite d_0 reaches the target.
+    `target` is one delta in (0, 1) or one per agent; the d_0 of `schedules` is not used. What is
+    returned lies at most a part in 10**9 above the smallest. Raises ValueError when there is none.
     """
     target = targets(target, network.agents)
-    setting = Setting.of(network, schedules, d_l, L1, **options)
+    setting = Setting(network, schedules, d_l, L1, **options)
     _, unit = _followed(setting, iterations, horizon)
 
     def is_safe(d_0: np.ndarray) -> np.ndarray:
         return compose_product(unit, scale_of(setting, d_0)) <= target
 
-    safe = _with_room(compose_sum(unit, scale_of(setting, np.ones(network.agents))), target)
+    with np.errstate(over="ignore"):
+        total = compose_sum(unit, scale_of(setting, np.ones(network.agents)))
+        safe = total / target * (1.0 + PRECISION / 4)
+    if not np.isfinite(safe).all():
+        i = int(np.argmin(np.isfinite(safe)))
+        raise ValueError(f"agent {i}: no finite d_0 makes the bound at most target = {target[i]}")
+    safe = np.maximum(safe, np.finfo(np.float64).tiny)
     # 1 - prod (1 - a) >= 1 - exp(-sum a): where the sum is -log(1 - target) it is still too large
     unsafe = safe * target / -np.log1p(-target) * (1.0 - PRECISION)
-    safe = smallest_safe(is_safe, unsafe, safe)
-    while not (met := is_safe(safe)).all():  # only if rounding ate all the room
-        safe = np.where(met, safe, safe * (1.0 + PRECISION))
+    return smallest_safe(is_safe, unsafe, safe)
+
+
+def smallest_safe(is_safe: Callable, unsafe, safe, precision: float = PRECISION) -> np.ndarray:
+    """Return safe numbers, each at most a part `precision` above the smallest one of its bracket.
+
+    `unsafe` and `safe` are positive, numbers or arrays of one shape; `safe` is doubled until it is
+    safe. What lies below the answer by that part was found unsafe, or is where the search began.
+    """
+    unsafe, safe = np.asarray(unsafe, dtype=np.float64), np.asarray(safe, dtype=np.float64)
+    while not (good := np.asarray(is_safe(safe))).all():
+        safe = np.where(good, safe, 2.0 * safe)
+    while (unsafe < safe * (1.0 - precision)).any():
+        middle = np.sqrt(unsafe) * np.sqrt(safe)
+        good = is_safe(middle)
+        unsafe, safe = np.where(good, unsafe, middle), np.where(good, middle, safe)
     return safe
 
 
@@ -132,22 +125,8 @@ def with_d_0(schedules: Schedules, d_0) -> Schedules:
 
 def targets(target, agents: int) -> np.ndarray:
     """Return one target per agent, each in (0, 1)."""
-    array = per_agent("target", target, agents)
-    wrong = ~((array > 0) & (array < 1))
-    if wrong.any():
-        rule = "must lie in (0, 1): 0 needs an infinite step, 1 promises nothing"
-        raise ValueError(f"target = {array[wrong].flat[0]} {rule}")
-    return array
-
-
-def _with_room(total: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """Return a little more than the d_0 at which a sum, `total` at d_0 = 1, meets the target."""
-    with np.errstate(over="ignore"):
-        d_0 = total / target * (1.0 + PRECISION / 4)
-    if not np.isfinite(d_0).all():
-        i = int(np.argmin(np.isfinite(d_0)))
-        raise ValueError(f"agent {i}: no finite d_0 makes the bound at most target = {target[i]}")
-    return np.maximum(d_0, np.finfo(np.float64).tiny)
+    rule = "lie in (0, 1): 0 needs an infinite step, 1 promises nothing"
+    return per_agent("target", target, agents, lambda x: (x > 0) & (x < 1), rule)
 
 
 def _followed(setting: Setting, iterations: float, horizon: int) -> tuple[int, UnitBudget]:
@@ -160,7 +139,7 @@ def _followed(setting: Setting, iterations: float, horizon: int) -> tuple[int, U
 def compose_sum(unit: UnitBudget, scale: np.ndarray) -> np.ndarray:
     """Return the paper's composition for 2 d_l / d_0 = `scale`, with the tail, rounded upwards."""
     more = np.where(unit.tail > 0, UP, 1.0)
-    return (_last(_sums(unit, scale)) + times(scale, unit.tail)) * more
+    return (_largest(_sums(unit, scale)) + times(scale, unit.tail)) * more
 
 
 def compose_product(unit: UnitBudget, scale: np.ndarray) -> np.ndarray:
@@ -168,13 +147,14 @@ def compose_product(unit: UnitBudget, scale: np.ndarray) -> np.ndarray:
 
     The later factors multiply to at least exp(T log(1 - s) / s), T the tail and s < 1 its peak.
     """
+    exponents = _exponents(unit, scale)
     if not unit.tail.any():
-        return _last(_products(unit, scale))
+        return _largest(np.minimum(_losses(exponents), _sums(unit, scale)))
     tail, peak = times(scale, unit.tail), times(scale, unit.tail_peak)
     with np.errstate(divide="ignore", invalid="ignore"):
         worst = np.where(peak < 1, np.maximum(1.0, -np.log1p(-peak) / peak), np.inf)
         later = np.where(tail > 0, tail * worst * UP, 0.0)
-    return np.minimum(_losses(_last(_exponents(unit, scale)) + later), compose_sum(unit, scale))
+    return np.minimum(_losses(_largest(exponents) + later), compose_sum(unit, scale))
 
 
 def scale_of(setting: Setting, d_0: np.ndarray) -> np.ndarray:
@@ -195,12 +175,6 @@ def _exponents(unit: UnitBudget, scale: np.ndarray) -> np.ndarray:
     return _cumulative(theta + psi) * UP
 
 
-def _products(unit: UnitBudget, scale: np.ndarray) -> np.ndarray:
-    """Return 1 - prod (1 - a)(1 - b) after each iteration; `expm1` may fall by its last bit."""
-    products = np.minimum(_losses(_exponents(unit, scale)), _sums(unit, scale))
-    return np.maximum.accumulate(products, axis=0)
-
-
 def _losses(exponents: np.ndarray) -> np.ndarray:
     return np.minimum(1.0, -np.expm1(-exponents) * UP)
 
@@ -211,5 +185,6 @@ def _cumulative(costs: np.ndarray) -> np.ndarray:
     return np.cumsum(costs, axis=0) * (1.0 + (n + 8) * 2.0**-52)
 
 
-def _last(series: np.ndarray) -> np.ndarray:
-    return series[-1] if len(series) else np.zeros(series.shape[1])
+def _largest(series: np.ndarray) -> np.ndarray:
+    """Return the end of a series that never falls, but perhaps by the last bit of `expm1`."""
+    return series.max(axis=0, initial=0.0)

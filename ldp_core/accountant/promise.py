@@ -9,7 +9,7 @@
 
 Algorithm 1 with coins of degree p >= 2 (`quantizer`), gradients taken at the *sent* value and
 per-sample gradients clipped to the l2 norm C. Theorem (docs/proofs/promise.md): let (dtheta_t,
-dpsi_t) be how far an agent's states can be apart when one sample is replaced (`apart`), and
+dpsi_t) be how far an agent's states can be apart when one sample is replaced (`drift`), and
 
     E_t = sqrt(||dtheta_t||^2 + ||dpsi_t||^2) / d_t,       I = quantizer.information(p).
 
@@ -18,13 +18,10 @@ Whatever the neighbours do with what they have seen, and whatever an eavesdroppe
     delta <= sqrt(1 - prod_t cos^2(sqrt(I) E_t / 2)),    cos^2(sqrt(I) E_t / 2) >= 1 - I E_t^2 / 4,
 
 where a factor is zero if its angle exceeds pi / 2. No Lipschitz constant, no convexity, no
-dimension. Squares add up, so all time needs 2 (1 + nu - varsigma) > 1 only.
-
-What is assumed: the agent's data enter its gradients and nothing else; coins are fresh and private.
-Neighbours may be malicious. Without a dither they may know everything but data and coins; with one
-(`dithered`), they must not know a dither before the messages that it moves. `delta` supposes exact
-arithmetic; `program` is the bound for the float64 program during the first `horizon` iterations,
-with rounding and coins of 53 bits charged; it needs a box and a dimension.
+dimension. Assumed: the agent's data enter its gradients and nothing else; coins are fresh and
+private; who may be malicious does not know a dither before the messages that it moves. `delta`
+supposes exact arithmetic; `program` is the bound for the float64 program during the first `horizon`
+iterations, with rounding and coins of 53 bits charged; it needs a box and a dimension.
 """
 
 from __future__ import annotations
@@ -35,10 +32,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ldp_core import quantizer
-from ldp_core.accountant.apart import Terms, drift, envelope, pushes, rounding
-from ldp_core.accountant.sensitivity import UP
+from ldp_core.accountant.certificate import smallest_safe
+from ldp_core.accountant.drift import UP, Terms, drift, envelope, pushes, rounding
 from ldp_core.checks import whole
-from ldp_core.search import doubled, smallest_safe
 
 HORIZON = 100_000  # iterations that are followed one by one when the question is about all time
 PIECES, OCTAVES = 16, 64  # the tail is cut into so many pieces an octave, over so many octaves
@@ -49,8 +45,7 @@ class Shifts:
     """E_t d_0 of all messages: `followed` `[time, agents]`, then `later` `[pieces, agents]`.
 
     Piece k of the tail holds `number[k]` iterations, none above `later[k]`; what comes after the
-    last falls as t**-`fall` (`[agents]`; infinite where no tail is left, zero where none is
-    proven).
+    last falls as t**-`fall` (infinite where no tail is left, zero where none is proven).
     """
 
     terms: Terms
@@ -84,8 +79,8 @@ class Certificate:
         said = f"delta <= {self.delta.max():.4g} {time}, per arrival of {self.unit}"
         floats = "in exact arithmetic"
         if self.program is not None:
-            program = f"{self.program.max():.4g} for float64 in the first {self.horizon} iterations"
-            floats = f"{floats} ({program})"
+            early = f"for float64 in the first {self.horizon} iterations"
+            floats = f"{floats} ({self.program.max():.4g} {early})"
         return f"{said}, {floats}, given private coins and a clock that tells nothing"
 
     @property
@@ -94,11 +89,7 @@ class Certificate:
         return np.sqrt(8.0 * self.exponent)
 
     def profile(self, epsilon) -> np.ndarray:
-        """Return bounds of delta(epsilon) `[*epsilon.shape, agents]`; epsilon = 0 gives `delta`.
-
-        With A and B the integrals of the smaller and the larger of p and e^epsilon q, A + B = 1 +
-        e^epsilon and A B >= e^epsilon BC^2 (Cauchy and Schwarz); delta(epsilon) = 1 - A.
-        """
+        """Return bounds of delta(epsilon) `[*epsilon.shape, agents]`; epsilon = 0 gives `delta`."""
         gamma = np.exp(np.asarray(epsilon, dtype=np.float64))[..., None]
         lost = -np.expm1(-2.0 * self.exponent)
         root = np.sqrt((gamma - 1.0) ** 2 + 4.0 * gamma * lost)
@@ -136,15 +127,13 @@ def exponents(found: Shifts, d_0: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def cost(E: np.ndarray, terms: Terms) -> np.ndarray:
     """Return a bound of -log of the affinity of an iteration's messages whose shift has l2 norm E.
 
-    -log cos(sqrt(I) E / 2) for p >= 2. For p = 1, with a dither, a coordinate that is moved by eps
-    loses at most eps^2 / 8 (3 + log(16 / eps^2)), which is concave in eps^2: the worst is to move
-    all 2 dim coordinates alike, and the affinity is at least 1 - E^2 / 8 (3 + log(32 dim / E^2)).
+    -log cos(sqrt(I) E / 2) for p >= 2; for p = 1, with a dither, the affinity is at least
+    1 - E^2 / 8 (3 + log(32 dim / E^2)) (docs/proofs/promise.md, section 1).
     """
     if terms.degree == 1:
         square = np.minimum(E, 2.0) ** 2
-        lost = (
-            square / 8.0 * (3.0 + np.log(32.0 * (terms.dim or 1) / np.maximum(square, 1e-300))) * UP
-        )
+        logarithm = np.log(32.0 * (terms.dim or 1) / np.maximum(square, 1e-300))
+        lost = square / 8.0 * (3.0 + logarithm) * UP
         return _minus_log(np.where(square < 4.0, 1.0 - lost, 0.0))
     information = quantizer.information(terms.degree, terms.dithered)
     square = information / 4.0 * np.minimum(E, 4.0) ** 2 * UP
@@ -190,8 +179,7 @@ def _rest(found: Shifts, d_0: np.ndarray) -> np.ndarray:
     """Return the exponent of what comes after the last piece, a bound of a sum over octaves j >= 0.
 
     Octave j has 2^j X iterations, X the end of the last piece, whose E_t^2 is at most E^2 2^(-2
-    fall j), E = `later[-1]` / d_0. Each costs at most E_t^2 (cost(E) / E^2 + B j), B = fall log(2)
-    / 4 for p = 1 and 0 for all others.
+    fall j); each costs at most E_t^2 (cost(E) / E^2 + B j), B = 0 but for p = 1.
     """
     if not len(found.later):
         return np.zeros(len(d_0))
@@ -207,9 +195,8 @@ def _rest(found: Shifts, d_0: np.ndarray) -> np.ndarray:
 def _program(found: Shifts, d_0: np.ndarray) -> np.ndarray | None:
     """Return the bound for the float64 program over the iterations followed; None without a box.
 
-    Rounding moves the two states apart by at most `rounding`, in l2 norm, which joins every E_t;
-    and each of 2 dim coordinates an iteration has a law within `quantizer.precision` of the exact
-    one, in both worlds.
+    `rounding` joins every E_t; each of 2 dim coordinates an iteration has a law within
+    `quantizer.precision` of the exact one, in both worlds.
     """
     terms, T = found.terms, len(found.followed)
     if terms.box is None or terms.dim is None:
@@ -224,32 +211,28 @@ def _program(found: Shifts, d_0: np.ndarray) -> np.ndarray | None:
 
 
 def calibrate(found: Shifts, target: np.ndarray) -> np.ndarray:
-    """Return the smallest d_0^i, to a part in 10^6, whose certified delta is at most the target.
-
-    The exponent exceeds I / 8 times the sum of squares, so the search begins where that meets it.
-    """
+    """Return the smallest d_0^i, to a part in 10^6, whose certified delta is at most the target."""
     if not (found.fall > 0.5).all():
-        raise ValueError(
-            "no d_0 meets the target for all time: 2 (1 + nu - varsigma) must exceed 1"
-        )
+        rule = "2 (1 + nu - varsigma) must exceed 1"
+        raise ValueError(f"no d_0 meets the target for all time: {rule}")
     wanted = -0.5 * np.log1p(-(np.asarray(target) ** 2))
     squares = (found.followed**2).sum(axis=0) + found.number @ found.later**2
     information = quantizer.information(max(2, found.terms.degree), found.terms.dithered)
+    # the exponent exceeds I / 8 times the sum of squares: the search begins where that meets it
     least = np.sqrt(np.maximum(information / 8.0 * squares / wanted, 1e-300))
 
     def is_safe(d_0: np.ndarray) -> np.ndarray:
         now, later = exponents(found, d_0)
         return (hellinger(now + later) <= target) | (squares == 0)
 
-    return smallest_safe(is_safe, least, doubled(is_safe, least * (1.0 + 1e-3)), 1e-6)
+    return smallest_safe(is_safe, least, least * (1.0 + 1e-3), 1e-6)
 
 
 def attained(terms: Terms, i: int, iterations: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return dtheta_t and dpsi_t `[time]` of agent i when both samples stay clipped.
+    """Return dtheta_t and dpsi_t `[time]` of agent i when both samples stay clipped and opposite.
 
-    Two logistic samples with rows (1, w) and (-1, w), w small, and equal labels do this: neighbours
-    steer the second coordinate to where both are badly wrong, so that both gradients are clipped
-    and, but for a share w^2 / 2, opposite.
+    Two logistic samples with rows (1, w) and (-1, w), w small, and equal labels do this, when
+    neighbours steer the second coordinate to where both are badly wrong.
     """
     network, T = terms.network, whole("iterations", iterations, 0)
     r, c = -float(network.R[i, i]), -float(network.C[i, i])
@@ -264,9 +247,8 @@ def attained(terms: Terms, i: int, iterations: int) -> tuple[np.ndarray, np.ndar
 def steered(terms: Terms, i: int, iterations: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return (y, other, step) `[2 T]`: agent i's states in the two worlds of `attained`.
 
-    First theta's, then psi's, in the one coordinate that differs. The neighbours, who know all but
-    the sample, also send what puts each state where a level shows most of it (`quantizer.dearest`).
-    So all messages are independent: `audit.informed` proves what these give away.
+    First theta's, then psi's, in the one coordinate that differs, each put by the neighbours where
+    a level shows most of it: `audit.informed` proves what these independent messages give away.
     """
     step = np.tile(terms.schedules.step(np.arange(iterations))[:, i], 2)
     apart = np.concatenate(attained(terms, i, iterations))

@@ -7,12 +7,9 @@
 
 Schedules alone keep nothing: coins, box, gradients at the sent value, warm-up and clipping belong
 to them. A `Plan` therefore hands out the algorithm (`Plan.algorithm`) and runs it (`Plan.run`), and
-refuses an oracle that does not say that it clips and waits as agreed (`clipping`).
-
-Candidates are compared by `predicted_error`, whose constants are public guesses. On a stand-in, 23
-made-up species in the schema of the mushrooms, a search over 24 schedules (six runs each, delta =
-0.05, 0.1, 0.25) found none that is better by a point: 0.0, 0.0, 0.7.
-tests/accountant/test_promise_plan.py repeats a small one. No row of a data set was looked at.
+refuses an oracle that does not say that it clips and waits as agreed (`clipping`). Candidates are
+compared by `predicted_error`, whose constants are public guesses: no row of a data set was looked
+at. tests/accountant/test_promise_plan.py compares a plan with a small search.
 """
 
 from __future__ import annotations
@@ -24,16 +21,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from ldp_core import optimizer, quantizer
+from ldp_core.accountant import promise
 from ldp_core.accountant.certificate import targets, with_d_0
-from ldp_core.accountant.promise import (
-    HORIZON,
-    Certificate,
-    Terms,
-    calibrate,
-    certificate,
-    drift,
-    shifts,
-)
+from ldp_core.accountant.promise import Certificate, Terms, drift
 from ldp_core.checks import candidates, instance, whole
 from ldp_core.network import Network
 from ldp_core.optimizer import Algorithm1, Oracle, Schedules, State
@@ -67,17 +57,17 @@ class Plan:
         if (dither is not None) != terms.dithered:
             rule = f"does not fit the plan: dithered = {terms.dithered}"
             raise ValueError(f"dither = {dither} {rule}")
-        options: dict = {"degree": terms.degree, "at_sent": True, "box": terms.box}
-        return Algorithm1(terms.network, terms.schedules, dither=dither, **options)
+        own = terms.degree, True, terms.box
+        return Algorithm1(terms.network, terms.schedules, True, dither, *own)
 
     def require(self, algorithm, oracle) -> None:
         """Refuse an algorithm or an oracle that does not keep this promise, and say why."""
         plain, terms = getattr(algorithm, "plain", algorithm), self.terms
         wanted = self.algorithm(getattr(plain, "dither", None))
-        for field in dataclasses.fields(Algorithm1):
+        if getattr(plain, "network", None) is not terms.network:
+            raise ValueError("the network is not the plan's: delta is not kept")
+        for field in dataclasses.fields(Algorithm1)[1:]:
             theirs, ours = getattr(plain, field.name, None), getattr(wanted, field.name)
-            if field.name == "network" and theirs is not ours:
-                raise ValueError("the network is not the plan's: delta is not kept")
             if theirs != ours:
                 found = f"{field.name} = {theirs} is not the plan's {ours}"
                 raise ValueError(f"{found}: delta is not kept")
@@ -108,37 +98,28 @@ def plan(
     iterations: int,
     target,
     *,
-    clip: float,
-    dim: int,
     promised: float = math.inf,
-    warm_up: int = 0,
-    samples: int = 1,
-    copies: int = 1,
-    degree: int = 3,
-    dithered: bool = False,
-    cone: bool = False,
     distance: float = 7.0,
     pull: float = 0.02,
     nu: Sequence[float] = NU,
     varsigma: Sequence[float] = VARSIGMA,
-    horizon: int = HORIZON,
+    horizon: int = promise.HORIZON,
+    **options,
 ) -> Plan:
     """Return the plan with the smallest predicted error after `iterations`, at delta <= target.
 
-    The promise holds for `promised` iterations (all time by default). lam_0 is chosen too: without
-    a Lipschitz term the certificate depends on lam_0 / d_0 alone. `distance` is a public guess of
-    how far from zero the optimum lies and `pull` of the first gradient, as a share of `clip`; they
-    are meant for rows of unit norm (`predicted_error`).
+    `options` are those of `drift.Terms`: `clip` and `dim`, and more. The promise holds for
+    `promised` iterations (all time by default). lam_0 is chosen too: the certificate depends on
+    lam_0 / d_0 alone. `distance` is a public guess of how far from zero the optimum lies and `pull`
+    of the first gradient, as a share of `clip`; they are meant for rows of unit norm.
     """
     wanted = targets(target, instance("network", network, Network).agents)
     nu, varsigma = candidates("nu", nu), candidates("varsigma", varsigma)
     training = whole("iterations", iterations, 1)
-    options: dict = {"warm_up": warm_up, "samples": samples, "copies": copies, "degree": degree}
-    options |= {"dithered": dithered, "cone": cone, "dim": dim}
 
     def terms_of(lam_0: float, decay: float, exponent: float) -> Terms:
         schedules = Schedules(lam_0, decay, (1.0,) * network.agents, (exponent,) * network.agents)
-        return Terms(network, schedules, clip, **options)
+        return Terms(network, schedules, **options)
 
     table = []
     for decay in nu:
@@ -152,11 +133,11 @@ def plan(
         raise ValueError(f"nu = {nu}, varsigma = {varsigma}: none has varsigma < nu")
     error, *chosen = map(float, min(table))
     terms = terms_of(*chosen)
-    found = shifts(terms, promised, horizon=horizon)
-    d_0 = calibrate(found, wanted)
+    found = promise.shifts(terms, promised, horizon=horizon)
+    d_0 = promise.calibrate(found, wanted)
     box = BOX * (float(d_0.max()) + terms.schedules.lam_0 * float(terms.clip.max()))
     terms = dataclasses.replace(terms, schedules=with_d_0(terms.schedules, d_0), box=box)
-    kept = certificate(dataclasses.replace(found, terms=terms), d_0)
+    kept = promise.certificate(dataclasses.replace(found, terms=terms), d_0)
     return Plan(terms, kept, error, len(table) * len(EFFORT))
 
 
@@ -168,8 +149,7 @@ def predicted_error(unit: Terms, varsigma, lam_0, ratio, iterations: int, distan
 
         k_0^2 + sum_t k_{t+1}^(2 FORGOTTEN) sum_j noise_gain_j (d_t^j)^2 (p + 1) / 12 / distance^2,
 
-    because noise lies in all directions, and most are pulled less than the one that is learnt. It
-    is meant for comparing schedules: no statement about accuracy. `ratio` is d_0 / lam_0.
+    because noise lies in all directions, and most are pulled less than the one that is learnt.
     """
     t, number = _times(iterations)
     pieces = (t + 1.0) ** -unit.schedules.nu * number
@@ -185,9 +165,8 @@ def predicted_error(unit: Terms, varsigma, lam_0, ratio, iterations: int, distan
 def noise_gain(network: Network) -> np.ndarray:
     """Return (u_j^2 R_jj^2 + C_jj^2) / m^2: the share of agent j's noise that the mean model keeps.
 
-    Multiply the update of theta by u^T / m, with m [z_t^i]_i at its limit u_i, and use u^T R = 0,
-    1^T C = 0: the mean model moves by (sum_j u_j |R_jj| xi_j - sum_j |C_jj| zeta_j) / m beside the
-    gradients, xi_j and zeta_j the errors of the messages theta_t^j and psi_t^j.
+    u^T / m times the update of theta: (sum_j u_j |R_jj| xi_j - sum_j |C_jj| zeta_j) / m at the end,
+    xi and zeta the messages' errors.
     """
     own = (network.u * np.diag(network.R)) ** 2 + np.diag(network.C) ** 2
     return own / network.agents**2
@@ -216,14 +195,12 @@ def _best_effort(unit: Terms, ratio, varsigma, iterations: int, distance: float,
 def _steps(unit: Terms, promised: float, target: np.ndarray, varsigma: np.ndarray) -> np.ndarray:
     """Return an estimate of d_0 / lam_0 that meets the target, `[varsigma, agents]`.
 
-    The first iterations are followed; then shifts fall like (t+1)**-nu / (warm_up + t + 1), at
-    times that are sampled geometrically.
+    The first iterations are followed; then shifts fall like (t+1)**-nu / (warm_up + t + 1).
     """
     T = int(min(FOLLOWED, promised))
     theta, psi, _ = drift(unit, T)
-    square = (theta[:T] ** 2 + psi[:T] ** 2)[None] * (
-        (np.arange(T) + 1.0) ** (2.0 * varsigma[:, None])
-    )[..., None]
+    growth = (np.arange(T) + 1.0) ** (2.0 * varsigma[:, None])
+    square = (theta[:T] ** 2 + psi[:T] ** 2)[None] * growth[..., None]
     total = square.sum(axis=1)
     if promised > T:
         edges = np.geomspace(T, 1e12 if promised == math.inf else promised, 200)

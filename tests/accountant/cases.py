@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ldp_core import network
+from ldp_core.accountant import drift
 from ldp_core.network import Network
 from ldp_core.optimizer import Schedules, paper_schedules
 from ldp_core.randomness import Purpose, generator
@@ -32,3 +35,17 @@ def random_case(seed: int, largest: int = 4) -> tuple[np.random.Generator, Netwo
             float(np.exp(rng.uniform(-2, 1))), nu, d_0, rng.uniform(0.501, nu - 0.01, agents)
         ),
     )
+
+
+class Apart(NamedTuple):
+    """Bounds of ||theta_t - theta_t'||_1 and ||psi_t - psi_t'||_1, each `[time, agents]`."""
+
+    theta: np.ndarray
+    psi: np.ndarray
+
+
+def sensitivity_bound(graph, schedules, d_l, lipschitz, T, **options) -> Apart:
+    """Return (e_t, p_t) for t = 0 ... T - 1."""
+    setting = drift.Setting(graph, schedules, d_l, lipschitz, **options)
+    theta, psi, _ = drift.unit_drift(setting, T)
+    return Apart(*(drift.times(setting.d_l, 2.0 * bound[:-1]) for bound in (theta, psi)))

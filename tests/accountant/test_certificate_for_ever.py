@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ldp_core.accountant import certify, theorem_2_1
 from ldp_core.accountant.certificate import compose_product
-from ldp_core.accountant.sensitivity import Setting, UnitBudget, _envelope, integral, inverse_mz
+from ldp_core.accountant.drift import Setting, UnitBudget, _envelope, integral, inverse_mz
 from ldp_core.optimizer import Schedules, TheoremWarning
 from tests.accountant.cases import D_L, L1, PAPER, SCHEDULES, random_case
 
@@ -71,7 +71,7 @@ def test_the_envelope_holds_from_the_horizon_on(seed, H):
         int(rng.choice([0, 50])),
         int(rng.integers(graph.agents)),
     )
-    setting = Setting.of(graph, schedules, 0.5, lipschitz, warm_up=warm_up)  # 2 d_l = 1
+    setting = Setting(graph, schedules, 0.5, lipschitz, warm_up=warm_up)  # 2 d_l = 1
     w = [(t + 1.0) ** -schedules.nu / (warm_up + t + 1) for t in range(H + 400)]
     e, p = np.exp(rng.uniform(-3, 6, 2)) * rng.integers(0, 2, 2) * w[H]
     envelope = _envelope(setting, i, H, e, p, inverse_mz(graph, H)[1][i])

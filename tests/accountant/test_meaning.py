@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ldp_core.accountant import accuracy, advantage, posterior, trade_off
+from ldp_core.accountant.meaning import accuracy, advantage, posterior, trade_off
 from ldp_core.randomness import Purpose, generator
 
 probabilities = st.floats(0, 1)
@@ -60,24 +60,18 @@ def test_the_mechanism_that_leaks_with_probability_delta_attains_everything(delt
         )
 
 
-def test_two_directions_with_epsilon_meet_at_zero():
+def test_the_trade_off_is_a_straight_line():
     alpha = np.linspace(0, 1, 11)
     assert np.allclose(trade_off(alpha, 0.3), np.maximum(0, 0.7 - alpha))
-    assert trade_off(0.25, 0.0, math.log(3)) == pytest.approx(
-        0.25
-    )  # randomised response with probabilities 3/4 and 1/4
-    assert (
-        trade_off(0.0, 0.1, math.inf) == pytest.approx(0.9) and trade_off(0.2, 0.1, math.inf) == 0.0
-    )
 
 
 @settings(max_examples=200, deadline=None)
-@given(probabilities, st.floats(0, 3), probabilities, st.floats(0, 5))
-def test_the_trade_off_is_its_own_inverse_and_falls(alpha, delta, prior, epsilon):
-    beta = float(trade_off(alpha, delta, epsilon))
-    assert 0 <= beta <= 1 and trade_off(min(1.0, alpha + 0.1), delta, epsilon) <= beta
+@given(probabilities, st.floats(0, 3), probabilities)
+def test_the_trade_off_is_its_own_inverse_and_falls(alpha, delta, prior):
+    beta = float(trade_off(alpha, delta))
+    assert 0 <= beta <= 1 and trade_off(min(1.0, alpha + 0.1), delta) <= beta
     if beta > 0:
-        assert trade_off(beta, delta, epsilon) == pytest.approx(alpha, abs=1e-9 * math.exp(epsilon))
+        assert trade_off(beta, delta) == pytest.approx(alpha, abs=1e-9)
     assert 0.5 <= accuracy(delta, prior) <= 1
     assert prior - 1e-12 <= posterior(prior, delta, alpha) <= 1
 
@@ -107,7 +101,6 @@ def test_the_accountant_needs_numpy_only():
         (lambda: accuracy(math.nan), "delta = nan"),
         (lambda: accuracy(0.1, 1.1), r"prior = 1.1 must lie in \[0, 1\]"),
         (lambda: trade_off(math.nan, 0.1), "alpha = nan"),
-        (lambda: trade_off(0.5, 0.1, -1.0), "epsilon = -1.0"),
         (lambda: posterior([0.1, 2.0], 0.1, 0.1), "prior = 2.0"),
     ],
 )

@@ -30,10 +30,11 @@ def modified(history, agent, k, row):
     return own[None, None], adjacent(own, [k], [[row, own[k, 1]]])
 
 
-def budget_of(run, agent=1, k=4, row=7, **more):
+def budget_of(run, agent=1, k=4, row=7, until=None, **more):
     algorithm, history, states, transcript = run
     before, after = modified(history, agent, k, row)
     received = trajectory.received(algorithm, transcript, agent)
+    received = trajectory.Received(*(sums[:until] for sums in received))
     start = states[0].theta[:, agent], states[0].psi[:, agent]
     return trajectory.budget(
         algorithm, agent, received, Dense(before), Dense(after), *start, **more
@@ -161,9 +162,7 @@ class TestBudgetAgainstEnumeration:
                 for t in range(3)
             ]
         )
-        found = budget_of(
-            run, agent, k, 11, exact="bracket", times=(0, 1, 2, 3), epsilons=(0.0, 0.4)
-        )
+        found = budget_of(run, agent, k, 11)
         np.testing.assert_allclose(
             found.delta_t[:, 0], np.abs(sides[0] - sides[1]).sum(axis=1) / steps, atol=1e-12
         )
@@ -174,39 +173,40 @@ class TestBudgetAgainstEnumeration:
                 if n > k + 1
                 else (np.ones(1), np.ones(1))
             )
-            for e, epsilon in enumerate((0.0, 0.4)):
-                truth = enumeration.delta(*laws, epsilon)
-                assert found.exact.lower[n, e, 0] == pytest.approx(truth, abs=1e-12)
-                assert found.exact.upper[n, e, 0] == pytest.approx(truth, abs=1e-12)
+            truth = enumeration.delta(*laws, 0.0)
+            exact = budget_of(run, agent, k, 11, until=n, exact="bracket").exact
+            assert exact.lower[0] == pytest.approx(truth, abs=1e-12)
+            assert exact.upper[0] == pytest.approx(truth, abs=1e-12)
 
 
 class TestBudget:
     def test_nothing_changes_before_the_data_point_arrives(self, one_run):
-        found = budget_of(one_run, k=4, exact="bracket", times=(5, 6))
+        found = budget_of(one_run, k=4)
         assert (found.delta_t[:5] == 0).all() and (found.delta_t[5:] > 0).all()
-        assert found.total_variation.upper[0, 0] == 0 < found.total_variation.lower[1, 0]
+        early, late = (budget_of(one_run, k=4, exact="bracket", until=n).exact for n in (5, 6))
+        assert early.upper[0] == 0 < late.lower[0]
 
     @pytest.mark.parametrize("agent", range(5))
     def test_paper_sum_product_exact(self, one_run, agent):
-        times = (0, 3, 8, 25)
-        found = budget_of(one_run, agent, k=2, exact="bracket", times=times)
-        assert (found.paper >= found.sum - 1e-12).all() and (
-            found.sum >= found.product - 1e-12
-        ).all()
-        assert (found.product[list(times)] >= found.total_variation.upper - 1e-9).all()
-        assert (np.diff(found.total_variation.upper, axis=0) >= -1e-3).all()
+        times = [0, 3, 8, 25]
+        found = budget_of(one_run, agent, k=2)
+        assert (found.paper >= found.sum - 1e-12).all()
+        assert (found.sum >= found.product - 1e-12).all()
+        several = [budget_of(one_run, agent, k=2, exact="bracket", until=n).exact for n in times]
+        upper = np.array([exact.upper for exact in several])
+        assert (found.product[times] >= upper - 1e-9).all()
+        assert (np.diff(upper, axis=0) >= -1e-3).all()
         np.testing.assert_allclose(found.paper[-1], found.delta_t.sum(axis=0))
 
     def test_sampling_agrees_with_the_bracket(self, one_run):
-        """Six intervals at confidence 1 - 1e-7: a false alarm below 1e-6."""
-        options = {"times": (6, 12, 25), "epsilons": (0.0, 0.3)}
-        certain = budget_of(one_run, exact="bracket", **options).exact
-        sampled = budget_of(
-            one_run, exact="monte carlo", samples=4000, seed=2, confidence=1 - 1e-7, **options
-        ).exact
-        assert certain.lower.shape == sampled.lower.shape == (3, 2, 1)
-        assert (sampled.lower <= certain.upper).all() and (certain.lower <= sampled.upper).all()
-        assert (sampled.upper - sampled.lower < 0.15).all()
+        """Three intervals at confidence 1 - 1e-7: a false alarm below 1e-6."""
+        options = {"samples": 4000, "seed": 2, "confidence": 1 - 1e-7}
+        for n in (6, 12, 25):
+            certain = budget_of(one_run, exact="bracket", until=n).exact
+            sampled = budget_of(one_run, exact="monte carlo", until=n, **options).exact
+            assert certain.lower.shape == sampled.lower.shape == (1,)
+            assert (sampled.lower <= certain.upper).all() and (certain.lower <= sampled.upper).all()
+            assert (sampled.upper - sampled.lower < 0.15).all()
 
     def test_many_modifications_against_one_history(self, one_run):
         algorithm, history, states, transcript = one_run
@@ -253,7 +253,6 @@ class TestBudget:
                 row=int(history[0, 1, 3, 0]),
                 exact=exact,
                 samples=50,
-                epsilons=(0.0, 1.0),
             )
             assert found.paper[-1, 0] == found.sum[-1, 0] == found.product[-1, 0] == 0
             assert (found.exact.upper == 0).all()
@@ -270,7 +269,7 @@ class TestBudget:
                 exact=exact,
             )
             assert found.paper.tolist() == found.product.tolist() == [[0.0]]
-            assert found.total_variation.upper.tolist() == [[0.0]]
+            assert found.exact.upper.tolist() == [0.0]
 
     def test_states_farther_apart_than_the_step_cost_one(self, one_run):
         algorithm, history, _, transcript = one_run
@@ -279,23 +278,14 @@ class TestBudget:
         found = trajectory.budget(
             algorithm, 0, received, Dense(history[:, :1]), huge, np.zeros((1, DIM)), exact="bracket"
         )
-        assert (
-            found.product[-1, 0] == 1
-            and found.total_variation.lower[-1, 0] == 1
-            and found.paper[-1, 0] > 1
-        )
-
-    @pytest.mark.parametrize("times", [(), (3, 2), (5, 5), (-1,), (26,)])
-    def test_times_that_make_no_sense(self, one_run, times):
-        with pytest.raises(ValueError, match=r"times = .* must (increase|be at least 0)"):
-            budget_of(one_run, times=times)
+        assert found.product[-1, 0] == 1 and found.exact.lower[0] == 1 and found.paper[-1, 0] > 1
 
     def test_an_unknown_method(self, one_run):
         with pytest.raises(
             ValueError, match="exact = 'guess' must be None, 'bracket' or 'monte carlo'"
         ):
             budget_of(one_run, exact="guess")
-        assert budget_of(one_run).exact is None and budget_of(one_run).total_variation is None
+        assert budget_of(one_run).exact is None
 
 
 @pytest.mark.parametrize("options", [{"dither": 1}, {"degree": 2}])
