@@ -33,10 +33,12 @@ def kept(
     """Return the model of the smallest estimated risk for every part; arguments as `fitted`'s."""
     shrinking = fitted(algorithm, times, agent, variances, unexplained)
     parts = zip(shrinking, variances, unexplained, strict=True)
-    return [
-        min((fit, CONSTANT, FREE), key=lambda one: risk(algorithm, times, agent, *part, one))
-        for fit, *part in parts
-    ]
+    return [_better(algorithm, times, agent, *part) for part in parts]
+
+
+def _better(algorithm, times, agent, fit: Fit, variance, unexplained) -> Fit:
+    heard = algorithm, times, agent, variance, unexplained
+    return min((fit, CONSTANT, FREE), key=lambda one: risk(*heard, one))
 
 
 def risk(

@@ -49,8 +49,8 @@ class Matching:
         """Return the same loss for these problems alone."""
         theta = self.theta if self.theta.ndim == 1 else self.theta[rows]
         precision = None if self.precision is None else self.precision[rows]
-        own = {"heard": self.heard[rows], "labels": self.labels[rows], "precision": precision}
-        return replace(self, theta=theta, **own)
+        heard, labels = self.heard[rows], self.labels[rows]
+        return replace(self, theta=theta, heard=heard, labels=labels, precision=precision)
 
     def __call__(self, guess: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return (losses `[problems]`, their derivatives `[problems, pixels]`)."""
