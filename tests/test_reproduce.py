@@ -11,7 +11,7 @@ import pytest
 from companion import __main__
 from companion.claims import Claim
 from companion.publish import environment, reproduce
-from companion.publish.report import comparison, gather
+from companion.publish.report import gather
 from companion.publish.reproduce import AGREES, CANNOT, DIFFERS, Measured
 
 ROOT = Path(environment.ROOT)
@@ -150,7 +150,7 @@ def test_the_page_shows_picture_beside_picture(tmp_path):
     here = replace(with_figure(moved(FIG2, -0.01)), folder=tmp_path)
     compared = reproduce.compare(here, COMMITTED)
     page = reproduce.write(compared).read_text(encoding="utf-8")
-    assert page == comparison.render(compared)
+    assert page == reproduce.page(compared)
     assert page.count("<img ") == 2 * len(COMMITTED.figures)
     assert "Not everything" in page and len(page) < 2_500_000
     assert not [part for part in ("http://", "https://") if f'src="{part}' in page]

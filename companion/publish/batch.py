@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import nbformat
 import papermill
 import psutil
 import yaml
@@ -26,7 +27,7 @@ from traitlets.config import Config
 
 from companion import files
 from companion.params import nearest
-from companion.publish import CommandError, columns, environment, executed, progress, surroundings
+from companion.publish import CommandError, columns, environment, progress, surroundings
 from companion.publish.report import provenance
 from companion.runs import execute
 from companion.runs.store import default_folder
@@ -184,7 +185,7 @@ def _execute(path: Path, values: dict, output: Path) -> Outcome:
     before, start = _records(output), time.monotonic()
     try:
         _measured(path, working, values, outcome)
-        executed.publish(working, output / "notebooks" / path.name)
+        publish(working, output / "notebooks" / path.name)
         print(f"{path.stem}: {_taken(outcome)}", flush=True)
         _keep_record(path, values, outcome, output)
         _remove_stale(path.stem, before, output)
@@ -213,6 +214,29 @@ def _measured(path: Path, working: Path, values: dict, outcome: Outcome) -> None
     outcome.seconds = time.monotonic() - start
     side_by_side = os.environ.get("WORKERS") or (ALONE["WORKERS"] if small else execute.cores())
     outcome.cold = outcome.seconds + watch.before / int(side_by_side)
+
+
+def publish(working: Path, place: Path) -> None:
+    """Move an executed notebook to its place, without times, progress bars and random names."""
+    notebook = nbformat.read(working, as_version=4)
+    notebook.metadata.pop("papermill", None)
+    notebook.metadata.pop("widgets", None)
+    for cell in notebook.cells:
+        cell.metadata.pop("papermill", None)
+        cell.metadata.pop("execution", None)
+        if "injected-parameters" in cell.metadata.get("tags", []):
+            cell.id = "injected-parameters"  # papermill draws one at random
+        if cell.cell_type == "code":
+            cell.outputs = [output for output in cell.outputs if not _is_progress(output)]
+    place.parent.mkdir(parents=True, exist_ok=True)
+    nbformat.write(notebook, working)
+    working.replace(place)
+
+
+def _is_progress(output: nbformat.NotebookNode) -> bool:
+    """Return whether an output is a progress bar, drawn as a widget or as text."""
+    data = output.get("data", {})
+    return "%|" in (data.get("text/plain", "") if "data" in output else output.get("text", ""))
 
 
 def _look_at_what_was_written(outcome: Outcome, before: dict, output: Path) -> None:

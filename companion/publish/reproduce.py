@@ -22,6 +22,7 @@ import yaml
 from companion import files
 from companion.claims import Claim
 from companion.publish import columns
+from companion.publish.report import markup, pictures
 from companion.publish.report.gather import Figure, Found, Table, gather, rows
 
 SOURCE = Path(__file__).with_name("key_numbers.yaml")
@@ -30,6 +31,7 @@ NORMAL = 1.96  # standard errors on either side of a mean are its 95 % interval
 AGREES, DIFFERS, CANNOT = "agrees", "differs", "cannot agree"
 MARKS = {AGREES: "=", DIFFERS: "!", CANNOT: " "}
 WIDEST = 57  # letters of a cell in a terminal
+WIDTH, PICTURE_BYTES = 720, 2_000_000  # pixels of a picture on the page, characters of all
 LONGEST = 3  # settings that a reason names; the rest are counted
 
 
@@ -256,8 +258,27 @@ def between(folder: Path, committed: Path, root: Path) -> Comparison:
 
 def write(comparison: Comparison) -> Path:
     """Write the comparison as a page beside the figures of the run, and return its path."""
-    from companion.publish.report import comparison as page
-
     path = comparison.here.folder / "comparison.html"
-    files.put(path, page.render(comparison))
+    files.put(path, page(comparison))
     return path
+
+
+def page(compared: Comparison) -> str:
+    """Return the comparison as a page, which carries everything that it shows."""
+    return markup.environment.get_template("comparison.html").render(
+        title="Did I reproduce it?",
+        menu=[("report.html", "Report of this run"), ("../report.html", "The committed report")],
+        compared=compared,
+        outcomes={AGREES: "yes", DIFFERS: "no", CANNOT: "open"},
+        profiles=[compared.here.profile(), compared.committed.profile()],
+        pairs=_pairs(compared),
+    )
+
+
+def _pairs(compared: Comparison) -> list[tuple[str, str, str, str]]:
+    """Return label, caption and both pictures of every figure that both have."""
+    both = figures_of_both(compared.here, compared.committed)
+    paths = ([figure.path for figure in side] for side in zip(*both, strict=True))
+    shown = [pictures.embed(side, WIDTH, PICTURE_BYTES // 2) for side in paths]
+    named = [figure for figure, _ in both]
+    return [(f.label, f.caption, *pair) for f, *pair in zip(named, *shown, strict=True)]
