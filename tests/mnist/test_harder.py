@@ -1,12 +1,14 @@
 """Attackers who try harder: batches, the better model, members and canaries; tables and verdicts."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from companion import intervals
 from companion.data import mnist
-from companion.mnist import batches, canaries, harder_tables, painted, patient
+from companion.mnist import attack_figures, batches, canaries, harder_tables, painted, patient
 from companion.mnist import claims as verdicts
 from companion.mnist.digits import digits
 from companion.mnist.params import Params
@@ -191,3 +193,15 @@ def test_what_canaries_prove_stays_below_what_one_run_can():
 def test_too_many_canaries_are_refused(data):
     with pytest.raises(ParameterError, match="at least 900 must be there"):
         Params(canaries=900, promise_images=5000, promise_test=0).check(data)
+
+
+@pytest.mark.parametrize("empty", [False, True])
+def test_the_figure_shows_what_was_asked_for(data, tmp_path, empty):
+    full = batch_rates(), heard(0.1), pictures(0.001, 0.06), pd.DataFrame([guesses()])
+    found = tuple(pd.DataFrame() for _ in full) if empty else full
+    record = PARAMS.record("03_mnist_idlg", "smoke", data)
+    figure = attack_figures.harder(found, record, str(tmp_path))
+    assert len(figure.axes) == 3 and (tmp_path / "fig5_harder.png").exists()
+    numbers = json.loads((tmp_path / "fig5_harder.json").read_text())["numbers"]
+    assert set(numbers) == {"batches", "rounds", "painted", "secrets"}
+    assert bool(numbers["secrets"]) != empty
