@@ -67,7 +67,7 @@ def read(
         better = _sparsest(np.concatenate([found, _candidates(alive, random)]), alive)
         same = same + 1 if _zeros(better, alive).sum() == _zeros(found, alive).sum() else 0
         found = better
-        if len(found) in (0, size) and same == PATIENCE:
+        if same == (PATIENCE if len(found) in (0, size) else 3 * PATIENCE):
             break
     lengths = np.linalg.lstsq(U @ found.T, bias, rcond=None)[0] if len(found) else np.zeros(1)
     if len(found) < size or np.abs(lengths).min() <= ZERO * np.abs(lengths).max():

@@ -101,7 +101,7 @@ class Params(Training):
     label_rounds: tuple[Count, ...] = (1, 8)
     batch_sizes: tuple[Count, ...] = (1, 8)
     batches: Images = 5
-    batch_victims: tuple[Literal["connected", "LeNet", "CNN"], ...] = ("connected", "LeNet", "CNN")
+    batch_victims: tuple[Literal["connected", "LeNet", "CNN"], ...] = ("connected", "CNN")
     patient_images: Annotated[int, Field(ge=0, multiple_of=5)] = 5
     patient_scales: tuple[Positive, ...] = (1.0,)
     painted_images: Annotated[int, Field(ge=0, multiple_of=5)] = 5
