@@ -220,5 +220,7 @@ def test_the_triangle_costs_at_most_its_one_line():
 
 @pytest.mark.parametrize("degree", [0, 9, 1.5, True, "3", None])
 def test_a_degree_that_is_none_is_refused(degree):
-    with pytest.raises(ValueError, match=r"degree = .* must be a whole number in \[1, 8\]"):
+    with pytest.raises(
+        ValueError, match=r"degree = .* must be (a whole number|at least 1|at most 8)"
+    ):
         quantizer.law(0.3, 1.0, degree=degree)
