@@ -69,7 +69,7 @@ class Compiled:
         mz = network.agents * np.diagonal(state.z)
         offset = np.zeros(np.shape(private)) if dither is None else dither
         given = state.theta, state.psi, gradients, private, offset, d, lam, mz
-        if not compiled_step(*given, network.R, network.C, levels, following):
+        if not _compiled_step(*given, network.R, network.C, levels, following):
             return plain.step(state, gradients, coins)  # which says what is wrong
         z = state.z + network.R @ state.z
         messages = Messages(t, levels[0], levels[1], d, dither)
@@ -78,7 +78,7 @@ class Compiled:
 
 @layout(**STATES, coins=DRAWS, dither=DRAWS, **NETWORK, levels=PAIR, following=PAIR)
 @numba.njit(parallel=True, cache=True)
-def compiled_step(theta, psi, gradients, coins, dither, d, lam, mz, R, C, levels, following):
+def _compiled_step(theta, psi, gradients, coins, dither, d, lam, mz, R, C, levels, following):
     """Write messages and next states, theta's and psi's; return whether levels and draws fit."""
     runs, agents, dim = theta.shape
     fits = np.ones(runs, dtype=np.bool_)
