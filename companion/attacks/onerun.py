@@ -3,7 +3,7 @@
 Steinke, Nasr and Jagielski, "Privacy auditing with one (1) training run", 2023 (arXiv:2305.08846).
 Each of m samples is one of two, by a fair coin; whoever sees everything that was sent guesses r of
 the coins, and v guesses are right. If changing one sample keeps (epsilon, delta), then (their
-Theorem 5.2)
+main theorem, in the form of their own program)
 
     P(v or more right) <= beta + 2 m delta alpha,   Q ~ Binomial(r, e^epsilon / (1 + e^epsilon)),
     beta = P(Q >= v),   alpha = max over i >= 1 of P(v > Q >= v - i) / i.
