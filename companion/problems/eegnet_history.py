@@ -18,7 +18,7 @@ from torch import nn
 from companion.problems.eegnet import EEGNet, Prepared, Statistics, of_batch, require_fixed, shares
 from companion.problems.parameters import Module, initial, layout, make
 
-PIECE = 128  # trials prepared at once, in double precision, or evaluated: what a cache can hold
+PIECE = 128  # trials prepared at once, in double precision
 Pair = tuple[int, ...]  # a run of the batch, and an agent
 
 
@@ -82,23 +82,16 @@ class EEGHistory:
         They are normalised with the statistics of the agent's own history up to time t (or its
         fixed ones): the rows do not influence each other, so the network could decide on one alone.
         """
-        vectors, pairs = torch.as_tensor(theta, dtype=self.dtype), self._pairs
-        used = [self._statistics(pair, vectors[pair], t) for pair in pairs]
+        trials = self.prepared.select(torch.as_tensor(np.asarray(rows), dtype=torch.long))
+        vectors = torch.as_tensor(theta, dtype=self.dtype)
         found = []
-        for piece in torch.as_tensor(np.asarray(rows), dtype=torch.long).split(PIECE):
-            trials = self.prepared.select(piece)
-            outputs = [
-                self._evaluated(vectors[pair], trials, None, own)[0]
-                for pair, own in zip(pairs, used, strict=True)
-            ]
-            found.append(torch.stack(outputs))
-        return torch.cat(found, dim=1).double().unflatten(0, self.history.shape[:2]).numpy()
-
-    def _statistics(self, pair: Pair, vector: torch.Tensor, t: int) -> Statistics:
-        """Return those with which an agent normalises new trials at time t."""
-        if self.network.batch_norm == "batch":
-            return self._evaluated(vector, *self._seen(pair, t))[1]
-        return self._fixed.get(pair) or self.network.stored()
+        for pair in self._pairs:
+            statistics = self._fixed.get(pair, ())
+            if self.network.batch_norm == "batch":
+                statistics = self._evaluated(vectors[pair], *self._seen(pair, t))[1]
+            outputs, _ = self._evaluated(vectors[pair], trials, None, statistics)
+            found.append(outputs.double().numpy())
+        return np.reshape(found, (*self.history.shape[:2], *found[0].shape))
 
     def accuracy(self, theta: np.ndarray, rows, t: int) -> np.ndarray:
         """Return the share of rows `[runs, agents]` whose largest output is at the label.
