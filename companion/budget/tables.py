@@ -193,14 +193,15 @@ def span(shares: pd.Series) -> str:
     return f"{shares.min():.0%} to {shares.max():.0%}"
 
 
-def stringency(delta: float, tiny: float = 1e-5, epsilon: float = 1.0) -> list[dict]:
+def stringency(delta: float, tiny: float = 1e-5) -> list[dict]:
     """Return by how much a (0, delta) mechanism breaks (epsilon, delta'), delta' = delta or tiny.
 
     It is the one that sends the data with probability delta, and otherwise nothing: without false
-    alarms it is missed with probability 1 - delta, where the other promise demands more.
+    alarms it is missed with probability 1 - delta, where the other promise demands 1 - delta',
+    whatever its epsilon.
     """
     others = {"both have the same delta": delta, "the other delta is tiny": tiny}
-    demanded = {case: float(meaning.trade_off(0.0, d, epsilon)) for case, d in others.items()}
+    demanded = {case: float(meaning.trade_off(0.0, d)) for case, d in others.items()}
     return [{"case": case, "excess": miss - (1 - delta)} for case, miss in demanded.items()]
 
 
