@@ -34,7 +34,11 @@ GALLERY = {
     "LeNet,\nD-PSGD": ("LeNet", "D-PSGD", 0.0),
     "LeNet,\nAlgorithm 1": ("LeNet", "quantised", 1.0),
 }  # row of Fig. 5: victim, sender, multiple of d_0
-BATCH_DASHES = {"connected": "-", "LeNet": "--", "CNN": ":"}
+READ_FROM = {  # what comes back of a batch, its marker, and how far aside it is drawn
+    "connected": ("pixels", "o", -0.12),
+    "LeNet": ("LeNet's features", "s", 0.0),
+    "CNN": ("the CNN's features", "^", 0.12),
+}
 SHOWN = 8  # images in a row
 
 
@@ -220,7 +224,7 @@ def harder(
     """
     batches, heard, painted, secrets = found
     rates = harder_tables.rounds_rates(heard)
-    figure = Figure(figsize=(11.0, 4.2))
+    figure = Figure(figsize=(12.5, 4.4))
     left, middle, right = figure.subplots(1, 3)
     _batches(left, batches)
     _models(middle, rates)
@@ -238,33 +242,36 @@ def harder(
 
 
 def _batches(axes, table: pd.DataFrame) -> None:
-    names = {"connected": "pixels", "LeNet": "LeNet's features", "CNN": "the CNN's features"}
+    sizes = sorted(set(table["size"])) if len(table) else []
     for (victim, sender), group in table.groupby(["victim", "sender"]) if len(table) else ():
-        colour, label = SENDERS[sender]
-        bars = [
-            np.maximum(group["recovered"] - group["recovered_low"], 0.0),
-            np.maximum(group["recovered_high"] - group["recovered"], 0.0),
-        ]
-        style = {"color": colour, "ls": BATCH_DASHES[victim], "capsize": 3, "marker": "o", "ms": 4}
-        label = f"{names[victim]}, {label}"
-        axes.errorbar(group["size"], group["recovered"], yerr=bars, label=label, **style)
-    axes.set(ylim=(-0.05, 1.05), xlabel="images in a batch", title="Batches that come back whole")
+        (colour, label), (name, marker, aside) = SENDERS[sender], READ_FROM[victim]
+        low, high = (group[f"recovered_{end}"] for end in ("low", "high"))
+        bars = np.maximum([group["recovered"] - low, high - group["recovered"]], 0.0)
+        places = [sizes.index(size) + aside for size in group["size"]]
+        style = {"color": colour, "ls": "", "marker": marker, "capsize": 2, "ms": 5, "lw": 1}
+        label = f"{label}: {name}"
+        axes.errorbar(places, group["recovered"], yerr=bars, label=label, **style)
+    axes.set_xticks(range(len(sizes)), sizes)
+    axes.set(ylim=(-0.05, 1.05), xlabel="images in a batch", title="Batches that come back")
     axes.yaxis.set_major_formatter(PERCENT)
     if len(table):
-        axes.legend(fontsize="xx-small", loc="center right")
+        axes.legend(fontsize="x-small", loc="center")
 
 
 def _models(axes, rates: pd.DataFrame) -> None:
-    names = {"free": "one round", "shrinking": "shrinking", "constant": "constant", "kept": "kept"}
-    for k, row in enumerate(rates.itertuples()):
-        place = np.arange(len(names)) + (k - (len(rates) - 1) / 2) * 0.8 / len(rates)
+    names = {"free": "one\nround", "shrinking": "shrin-\nking", "constant": "con-\nstant"}
+    names["kept"] = "the one\nkept"
+    for row in rates.itertuples():
+        colour, marker = VICTIMS[row.victim][1], "o" if row.victim == "CNN" else "s"
+        filled = colour if row.scale == rates["scale"].max() else "white"
+        style = {"color": colour, "marker": marker, "mfc": filled, "ls": "", "ms": 6}
         errors = [getattr(row, name) for name in names]
-        label = f"{row.victim}, {row.scale:g} d₀"
-        axes.bar(place, errors, 0.75 / len(rates), color=VICTIMS[row.victim][1], label=label)
-    axes.set_xticks(range(len(names)), names.values(), fontsize="x-small")
-    axes.set(yscale="log", title="Error of a gradient over its size")
+        axes.plot(range(len(names)), errors, label=f"{row.victim}, {row.scale:g} d₀", **style)
+    axes.set_xticks(range(len(names)), names.values(), fontsize="small")
+    axes.set(yscale="log", xlim=(-0.5, len(names) - 0.5), xlabel="model of many rounds")
+    axes.set_title("Error of a gradient over its size")
     if len(rates):
-        axes.legend(fontsize="xx-small")
+        axes.legend(fontsize="x-small", loc="upper right")
 
 
 def _secrets(axes, table: pd.DataFrame) -> None:
@@ -274,11 +281,11 @@ def _secrets(axes, table: pd.DataFrame) -> None:
         axes.errorbar(row.share, k, xerr=bars, fmt="o", color=colour, capsize=3, ms=4)
         axes.plot(row.allowed, k, "x", color=GREY)
     words = [
-        f"{row.kind}, " + (f"δ = {row.delta:g}, " if row.variant == "promise" else "open, ")
+        f"{row.kind}, " + (f"δ = {row.delta:g}, " if row.variant == "promise" else "unprotected, ")
         + row.attack
         for row in table.itertuples()
     ]  # fmt: skip
-    axes.set_yticks(range(len(words)), words, fontsize="xx-small")
+    axes.set_yticks(range(len(words)), words, fontsize="x-small")
     axes.axvline(0.5, color=GREY, lw=0.8, ls=":")
     axes.set(xlim=(0.45, 1.02), title="Coins and members told rightly")
     axes.xaxis.set_major_formatter(PERCENT)
