@@ -9,7 +9,7 @@ import pandas as pd
 from IPython.display import HTML
 
 from companion import claims as house
-from companion.claims import Claim, Numbers, Table, judge
+from companion.claims import Claim, Numbers, Table, judge, threshold
 from companion.data.mnist import MNIST
 from companion.intervals import excess
 from companion.mnist import attack_tables as attacks
@@ -106,7 +106,17 @@ def of_batches(table: Table) -> list[Claim]:
     keys, ends = ["victim", "size"], [f"recovered{end}" for end in ("", "_low", "_high")]
     found = clear[[*keys, *ends]].rename(columns=lambda name: name.replace("recovered", "clear"))
     found = found.merge(sent[[*keys, *ends]], on=keys)
-    return [judge("batches-exactly", found, batches=int(table["batches"].min()))]
+    least, batches = threshold("batches-exactly", "clear"), int(table["batches"].max())
+    read = found[found["clear_low"] >= least].groupby("victim", sort=False)["size"].max()
+    words = ", ".join(f"{size} ({victim})" for victim, size in read.items())
+    networks = [_network(victim, own) for victim, own in found.groupby("victim", sort=False)]
+    return [judge("batches-exactly", found, read=words, shown=networks, batches=batches)]
+
+
+def _network(victim: str, own: Table) -> dict:
+    shares = ", ".join(own["clear"].map("{:.0%}".format))
+    sent = {"most": own["recovered"].max(), "high": own["recovered_high"].max()}
+    return {"victim": victim, "shares": shares, "sizes": ", ".join(map(str, own["size"])), **sent}
 
 
 def of_patience(params: Params, heard: Table) -> list[Claim]:

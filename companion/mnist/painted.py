@@ -94,7 +94,7 @@ def whole(
     params: dict, data: str, victim: str, sender: str, size: int, first: int, count: int
 ) -> Arrays:
     """Return `mse [count x size]` of the images of whole batches, painted from features that
-    `batches` read, and `mean`; infinite where nothing was read."""
+    `batches` read, and `mean`; where nothing was read the mean digit is painted."""
     module, known = parameters.make(batches.VICTIMS[victim]).double(), learned(params["seed"], data)
     known, pictures, originals = prior.Prior(*(part.double() for part in known)), [], []
     for images, theta, found in batches.opened(params, data, module, sender, size, first, count):
@@ -102,16 +102,16 @@ def whole(
         precision = torch.ones_like(heard) / (SURE**2 * heard.square().mean(dim=1, keepdim=True))
         inputs = partial(batches.dense_inputs, module, theta)
         surprise = prior.of_outputs(lambda x, f=inputs: f(x.view(-1, *SHAPE)), heard, precision)
-        painted = prior.paint(surprise, known, len(heard), STEPS) if len(heard) else None
+        painted = (
+            prior.paint(surprise, known, len(heard), STEPS) if len(heard) else known.mean[None]
+        )
         pictures.append(_nearest(images.flatten(1), painted))
         originals.append(images)
     return _errors(torch.cat(originals), torch.cat(pictures), known)
 
 
-def _nearest(images: torch.Tensor, painted: torch.Tensor | None) -> torch.Tensor:
+def _nearest(images: torch.Tensor, painted: torch.Tensor) -> torch.Tensor:
     """Return for every image the picture closest to it: the order of a batch is not known."""
-    if painted is None:
-        return torch.full_like(images, torch.inf)
     return painted[(images[:, None] - painted[None]).square().mean(dim=2).argmin(dim=1)]
 
 
