@@ -179,3 +179,11 @@ def test_a_taken_port_is_told_in_one_sentence(tmp_path):
         rule = f"port {taken.server_port} cannot be had .*; PORT=0 takes any free one"
         with pytest.raises(OSError, match=rule):
             serve.server(tmp_path, taken.server_port)
+
+
+def test_a_page_that_is_closed_while_it_loads_is_no_error():
+    class Closed(io.BytesIO):
+        def write(self, piece):
+            raise ConnectionResetError("Connection reset by peer")
+
+    serve.Handler.copyfile(None, io.BytesIO(b"a file"), Closed())

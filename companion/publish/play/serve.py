@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import shutil
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -17,6 +19,11 @@ class Handler(SimpleHTTPRequestHandler):
     def end_headers(self) -> None:
         self.send_header("Cache-Control", "no-cache")
         super().end_headers()
+
+    def copyfile(self, source, outputfile) -> None:
+        """Send a file; a page that was closed meanwhile needs none of it."""
+        with contextlib.suppress(ConnectionError):
+            shutil.copyfileobj(source, outputfile)
 
     def log_message(self, format: str, *arguments) -> None:
         """Say nothing."""
