@@ -4,7 +4,7 @@
     '`make figures` takes 20 minutes on 2 cores, with 3.2 GB of memory'
 
 `python -m companion report --measured figures/default` takes in what a run wrote of itself, or what
-pytest did (`make test` writes no such file: `python -m companion test -n 2 --junitxml tests.xml`).
+pytest did (`make test` writes no such file: `python -m companion test tests --junitxml tests.xml`).
 """
 
 from __future__ import annotations
