@@ -68,5 +68,6 @@ def test_setting_up_takes_the_disk_that_it_says():
     folder = Path(sys.prefix)
     if folder.name != ".venv" or sys.platform != "linux" or "+cpu" not in torch.__version__:
         pytest.skip("the size that is said is that of .venv on Linux with torch's CPU build")
-    size = sum(path.lstat().st_size for path in folder.resolve().rglob("*"))
-    assert abs(size / 1e9 - float(re.match(r"([\d.]+) GB", environment.COST)[1])) < 0.3
+    said = float(re.match(r"([\d.]+) GB", environment.COST)[1])
+    size = sum(path.lstat().st_size for path in folder.resolve().rglob("*")) / 1e9
+    assert 0.75 * said < size < 1.15 * said  # a sixth is bytecode, which comes with use
