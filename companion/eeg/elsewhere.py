@@ -28,10 +28,14 @@ class Study(NamedTuple):
 
 
 def study(params: Params | None) -> Study | None:
-    """Return the study at these parameters; None where there are none."""
+    """Return the study at these parameters; None where there are none.
+
+    Trainings have one seed: what is asked is whether other people learn alike, and people differ
+    more than seeds do.
+    """
     if params is None:
         return None
-    recordings = trials.load(params)
+    recordings, params = trials.load(params), params.into(Params, seeds=1)
     learnt = tables.learnt(shards.trained(params, recordings).accuracies, recordings)
     attacks = shards.attacks(params, recordings, shards.by_states(params, recordings))
     rates = shards.rates(params, recordings, attacks)

@@ -82,6 +82,7 @@ class Params(Training):
 
     repeats: Annotated[int, Field(ge=1, le=1000)] = 2
     full_repeats: NotNegativeCount = 0
+    full_iterations: Count = 300
     ablation_iterations: NotNegativeCount = 30
     budget_scales: tuple[Positive, ...] = (1e-6, 1e-4, 0.01, 1.0, 10.0, 100.0, 1000.0, 10000.0)
     budget_samples: Annotated[tuple[Count, ...], Field(min_length=1)] = (1, 20)
@@ -108,6 +109,8 @@ class Params(Training):
     painted_batches: Annotated[int, Field(ge=0, multiple_of=5)] = 0
     promise_targets: tuple[Share, ...] = (0.25,)
     network_targets: tuple[Share, ...] = ()
+    convolution_targets: tuple[Share, ...] = ()
+    convolution_iterations: Count = 20
     promise_seeds: Count = 1
     promise_images: Annotated[int, Field(ge=0, multiple_of=100)] = 8000
     promise_test: NotNegativeCount = 2000
@@ -172,13 +175,16 @@ class Params(Training):
                 raise ParameterError(
                     f"promise_{name} = {value} must not exceed {limit}, all there are"
                 )
-        at_first = dealt[0] // AGENTS - SAMPLES * self.promise_iterations
+        asked = {"promise": self.promise_targets or self.network_targets}
+        asked["convolution"] = self.convolution_targets
         looked_at = max(self.promise_attacked, self.canaries)
-        if at_first < looked_at and (self.promise_targets or self.network_targets):
-            found = f"promise_images = {dealt[0]} leaves an agent {at_first} images at first"
-            rest = f"that of promise_iterations = {self.promise_iterations} arrive later"
-            rule = f"at least {looked_at} must be there, for promise_attacked and canaries"
-            raise ParameterError(f"{found}, for {rest}: {rule}")
+        for name in (name for name, targets in asked.items() if targets):
+            iterations = getattr(self, f"{name}_iterations")
+            if (at_first := dealt[0] // AGENTS - SAMPLES * iterations) < looked_at:
+                found = f"promise_images = {dealt[0]} leaves an agent {at_first} images at first"
+                rest = f"that of {name}_iterations = {iterations} arrive later"
+                rule = f"at least {looked_at} must be there, for promise_attacked and canaries"
+                raise ParameterError(f"{found}, for {rest}: {rule}")
         points = learnt_from(dealt[0]) // (AGENTS * SAMPLES)
         if self.neighbour_seeds and self.neighbour_iterations >= points:
             found = f"neighbour_iterations = {self.neighbour_iterations} must be below {points}"
@@ -193,7 +199,8 @@ class Params(Training):
         """Return (setting, repeat) of Fig. 4's trainings; whole histories, which take long,
         first."""
         whole = range(self.full_repeats if self.history_sample else 0)
-        full = [(self.at(history_sample=0), repeat) for repeat in whole]
+        length = min(self.full_iterations, self.iterations)
+        full = [(self.at(history_sample=0, iterations=length), repeat) for repeat in whole]
         return full + [(self.at(), repeat) for repeat in range(self.repeats)]
 
     def choices(self) -> list[Choice]:

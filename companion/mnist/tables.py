@@ -165,22 +165,29 @@ def training_words(trained: Trainings, params: Params) -> Markdown:
         f"After {params.iterations} iterations the agents read **{final['quantised']:.1%}** of "
         f"{params.final_test} unseen digits with quantisation and **{final['unquantised']:.1%}** "
         f"without (means over agents and repeats). The difference, repeat by repeat: {apart}. "
-        f"{against_whole_history(trained.ends)}"
+        f"{against_whole_history(trained.curves)}"
     )
     return Markdown("\n\n".join([sentences, *diverged]))
 
 
-def against_whole_history(ends: pd.DataFrame) -> str:
-    """Return how far the sampled history is from the whole one, in a sentence; or nothing."""
-    wide = ends.pivot_table(index=["variant", "repeat"], columns="history", values="final")
+def against_whole_history(curves: pd.DataFrame) -> str:
+    """Return how far the sampled history is from the whole one, in a sentence; or nothing.
+
+    Compared are accuracies on test images at the last time that both have.
+    """
+    keys = ["variant", "repeat", "t"]
+    wide = curves[curves["kind"] == "test"].pivot_table(
+        index=keys, columns="history", values="accuracy"
+    )
     if len(wide.columns) < 2:
         return ""
-    whole = history_words(0)
-    (sampled,) = (name for name in wide.columns if name != whole)
-    apart = (wide[sampled] - wide[whole]).dropna().groupby("variant").mean()
+    wide = wide.dropna().reset_index()
+    last, whole = wide[wide["t"] == wide["t"].max()], history_words(0)
+    (sampled,) = (name for name in wide.columns if name not in (*keys, whole))
+    apart = (last[sampled] - last[whole]).groupby(last["variant"]).mean()
     words = ", ".join(f"{100 * value:+.2f} points {variant}" for variant, value in apart.items())
-    start = f"The approximation by {sampled} differs from the whole history by"
-    return f"{start} {words}, on the repeats that have both."
+    start = f"The approximation by {sampled} differs from the whole history at"
+    return f"{start} t = {last['t'].iloc[0]} by {words}, on the repeats that have both."
 
 
 def broken(table: pd.DataFrame) -> list[str]:

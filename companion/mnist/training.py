@@ -27,6 +27,8 @@ Variant = Literal["quantised", "unquantised"]
 VARIANTS: tuple[Variant, ...] = ("quantised", "unquantised")
 PART = 1e6  # image gradients between two states that are kept: about five minutes
 SERIES = ("t", "train", "test")
+ASKED = 5000  # images of which members are told, and as many others, at most
+_NOTHING = {"member": np.zeros(0, dtype=bool), "loss": np.zeros(0)}
 
 
 def history(setting: Training, repeat: int, rows: int) -> np.ndarray:
@@ -80,6 +82,7 @@ def compute(
     collected so far (or of `train_sample` draws of it), `test` of the agent's own test images,
     `final` of `final_test` test images that all agents share. `diverged` is the iteration at which
     a number ceased to be finite, -1 if none did; the series then end before it, and `final` is NaN.
+    A training that has come to its end also has `member` and `loss` (see `_Watch.remembered`).
     `data` is the SHA-256 of the MNIST meant. A part (see `cuts`) goes on from what the one `before`
     it returned, has `final` NaN unless it is the last, and the state at its end.
     """
@@ -92,25 +95,25 @@ def compute(
     )
     first, last = cuts(setting)[part : part + 2]
     state = algorithm.init(start(setting, repeat)) if before is None else _state(first, before)
-    diverged, final = -1, np.full(AGENTS, np.nan)
+    diverged, final, remembered = -1, np.full(AGENTS, np.nan), _NOTHING
     options = {"seed": setting.seed, "runs": [repeat], "observe": watch.look}
     try:
         with np.errstate(over="ignore", invalid="ignore"):  # what overflows is looked for
             state = optimizer.resume(algorithm, watch.clock, state, last - first, **options)
         if last == setting.iterations:
-            final = watch.finish(state)
+            final, remembered = watch.finish(state), watch.remembered()
     except ArithmeticError as error:
         diverged = watch.clock.when(error)
     ended = {"theta": state.theta, "psi": state.psi, "z": state.z}
     goes_on = last < setting.iterations and diverged < 0
-    result = {**watch.series(), "final": final, "diverged": np.array(diverged)}
+    result = {**watch.series(), "final": final, "diverged": np.array(diverged), **remembered}
     return result | (ended if goes_on else {})
 
 
 def joined(parts: list[Arrays]) -> Arrays:
     """Return a whole training from its parts."""
     series = {name: np.concatenate([part[name] for part in parts]) for name in SERIES}
-    return {**series, "final": parts[-1]["final"], "diverged": parts[-1]["diverged"]}
+    return {**series, **{name: parts[-1][name] for name in ("final", "diverged", *_NOTHING)}}
 
 
 def _state(t: int, part: Arrays) -> optimizer.State:
@@ -151,8 +154,11 @@ class _Watch:
     t: list[int] = field(default_factory=list)
     train: list[np.ndarray] = field(default_factory=list)
     test: list[np.ndarray] = field(default_factory=list)
+    sent: np.ndarray | None = None
 
     def look(self, state: optimizer.State, messages: optimizer.Messages | None = None) -> None:
+        if messages is not None:
+            self.sent = messages.values()[0][0]
         if state.t % self.setting.evaluate_every == 0:
             self.train.append(self.oracle.accuracy(state.theta, self._collected(state.t))[0])
             self.test.append(self.oracle.accuracy(state.theta, self._own_test)[0])
@@ -171,6 +177,20 @@ class _Watch:
         draw = generator(self.setting.seed, Purpose.SPLIT, self.repeat)
         rows = draw.permutation(np.arange(self.rows, len(self.oracle.y)))
         return self.oracle.accuracy(last.theta, rows[: self.setting.final_test])[0]
+
+    def remembered(self) -> Arrays:
+        """Return `member` and `loss` of images at the mean of the models that were sent last.
+
+        Half of them were acquired by an agent, the others are training images that none acquired;
+        none where every image was.
+        """
+        inside = np.unique(self.oracle.history)
+        outside = np.setdiff1d(np.arange(self.rows), inside)
+        count = min(ASKED, len(inside), len(outside))
+        draw = generator(self.setting.seed, Purpose.MODIFICATION, self.repeat)
+        rows = np.concatenate([draw.permutation(part)[:count] for part in (inside, outside)])
+        loss = self.oracle.losses(self.sent.mean(axis=0), rows)
+        return {"member": np.arange(len(rows)) < count, "loss": loss}
 
     @property
     def _own_test(self) -> np.ndarray:

@@ -108,6 +108,14 @@ class FullHistory:
         """
         return self._mean(theta, rows, self._total_loss, 1)[..., 0]
 
+    def losses(self, theta: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Return the loss of every one of some rows at one theta `[dim]`."""
+        vector = torch.tensor(theta, dtype=self.dtype)
+        parts = [rows[start : start + self.chunk] for start in range(0, len(rows), self.chunk)]
+        with _one_thread(), torch.no_grad():
+            found = [self._loss(*self._outputs(vector, Weighted(part, part))) for part in parts]
+        return torch.cat(found).double().numpy() if found else np.zeros(0)
+
     def accuracy(self, theta: np.ndarray, rows) -> np.ndarray:
         """Return the share of rows whose largest output is at the label; rows as in `loss`."""
         return self._mean(theta, rows, self._hits, 1)[..., 0]

@@ -198,6 +198,31 @@ def test_whole_histories_come_first_and_are_not_computed_twice():
     assert len(Params(**TINY, repeats=3, full_repeats=1).trainings()) == 3
 
 
+def test_a_whole_history_may_be_shorter_than_the_training():
+    options = {**TINY, "history_sample": 2, "repeats": 1, "full_repeats": 1}
+    for longest, expected in ((2, 2), (300, TINY["iterations"])):
+        trainings = Params(**options, full_iterations=longest).trainings()
+        assert [setting.iterations for setting, _ in trainings] == [expected, TINY["iterations"]]
+
+
+def test_a_model_is_asked_whose_images_it_was_trained_on(data):
+    """Losses of the mean of the models sent last: of images acquired, and of as many that were not."""
+    setting, (x, y, rows) = Training(**TINY), digits(data.provenance.sha256)
+    acquired, sent = training.history(setting, 0, rows), []
+    oracle = neural.FullHistory(training.CNN, x, y, acquired)
+    optimizer.run(setting.algorithm(), oracle, training.start(setting, 0), 4, seed=0, runs=[0],
+                  observe=lambda _, messages: sent.append(messages.values()[0][0].mean(axis=0)))  # fmt: skip
+    found = train(data)
+    inside = np.unique(acquired)
+    every = oracle.losses(sent[-1], np.arange(rows))
+    assert found["member"].sum() == len(inside) == (~found["member"]).sum()
+    np.testing.assert_allclose(
+        np.sort(found["loss"][found["member"]]), np.sort(every[inside]), rtol=1e-4
+    )
+    others = np.delete(every, inside)
+    assert np.isclose(found["loss"][~found["member"], None], others, rtol=1e-4).any(axis=1).all()
+
+
 def ends(*finals):
     return pd.DataFrame(
         [(variant, repeat, value, -1 if np.isfinite(value) else 7, "" if np.isfinite(value) else "diverged at iteration 7: x")
@@ -378,14 +403,20 @@ def test_verdicts_follow_the_numbers():
 
 
 def test_what_a_sample_of_the_history_costs_is_said_where_both_exist():
-    both = pd.concat(
-        [
-            ends((0.9, 0.9)).assign(history="whole history"),
-            ends((0.88, 0.91)).assign(history="20 draws from the history"),
-        ]
-    )
-    assert "-2.00 points quantised, +1.00 points unquantised" in tables.against_whole_history(both)
-    assert tables.against_whole_history(both[both["history"] != "whole history"]) == ""
+    """At the last time that both have: the whole history ends sooner."""
+    names = ["history", "variant", "t", "accuracy"]
+    sampled = "20 draws from the history"
+    rows = [
+        ("whole history", "quantised", 300, 0.9),
+        ("whole history", "unquantised", 300, 0.9),
+        (sampled, "quantised", 300, 0.88),
+        (sampled, "unquantised", 300, 0.91),
+        (sampled, "quantised", 600, 0.5),
+    ]
+    curves = pd.DataFrame(rows, columns=names).assign(repeat=0, kind="test")
+    words = tables.against_whole_history(curves)
+    assert "at t = 300 by -2.00 points quantised, +1.00 points unquantised" in words
+    assert tables.against_whole_history(curves[curves["history"] == sampled]) == ""
 
 
 def test_tables_are_kept_as_json():
