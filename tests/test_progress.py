@@ -39,9 +39,12 @@ def test_a_kernel_writes_down_its_shards_and_what_is_reused(tmp_path, monkeypatc
     facts = [json.loads(line) for line in (tmp_path / "progress").read_text().splitlines()]
     begun = [fact for fact in facts if "experiment" in fact]
     assert [(fact["shards"], fact["reused"]) for fact in begun] == [(2, 0), (3, 2)]
-    assert sum("seconds" in fact for fact in facts) == 3
-    first = sum(fact.get("seconds", 0.0) for fact in facts[1:3])
-    assert begun[1]["before"] == pytest.approx(first, abs=0.002)
+    done = [fact for fact in facts if "experiment" not in fact]
+    assert len(done) == 3
+    assert begun[1]["cpu"] == pytest.approx(sum(fact["cpu"] for fact in done[:2]), abs=0.002)
+    sizes = {path.stat().st_size for path in store.folder.rglob("*.result")}
+    assert sizes == {fact["disk"] for fact in done}
+    assert begun[1]["disk"] == sum(fact["disk"] for fact in done[:2])
 
 
 def test_nothing_is_written_when_nobody_watches(tmp_path, monkeypatch):
@@ -61,16 +64,18 @@ def test_a_watch_adds_up_and_waits_for_whole_lines(tmp_path):
     watch = progress.Watch("01_good", file)
     watch.look()
     assert watch.shards == 0
-    write(file, {"experiment": "many", "shards": 10, "reused": 4, "before": 8.0}, {"seconds": 1.0})
+    many = {"experiment": "many", "shards": 10, "reused": 4, "cpu": 8.0, "disk": 100}
+    write(file, many, {"cpu": 1.0, "disk": 20})
     with file.open("a") as half:
-        half.write('{"seconds"')
+        half.write('{"cpu"')
     watch.look()
     assert (watch.shards, watch.reused, watch.before) == (10, 4, 8.0)
+    assert (watch.cpu, watch.disk) == (9.0, 120)
     assert watch.steps[0].finished == 1
     with file.open("a") as half:
-        half.write(": 1.0}\n")
+        half.write(': 1.0, "disk": 3}\n')
     watch.look()
-    assert watch.steps[0].finished == 2
+    assert (watch.steps[0].finished, watch.cpu, watch.disk) == (2, 10.0, 123)
 
 
 def test_a_step_says_its_time_left():
@@ -94,7 +99,8 @@ def test_lines_are_live_in_a_terminal_and_whole_elsewhere(quick, tmp_path, strea
     shown = stream()
     with progress.watching("01_good", tmp_path, shown) as watch:
         watch.cell, watch.cells = 3, 9
-        write(watch.file, {"experiment": "many", "shards": 10, "reused": 4, "before": 8.0})
+        many = {"experiment": "many", "shards": 10, "reused": 4, "cpu": 8.0, "disk": 0}
+        write(watch.file, many)
         while "many: 4 of 10" not in shown.getvalue():
             time.sleep(0.01)
     text = shown.getvalue()

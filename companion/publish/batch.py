@@ -40,6 +40,7 @@ SMALLEST = "smoke"  # this profile is to be over soon, the others may take their
 CELL_SECONDS = 300  # a cell of it that takes longer hangs,
 THREADS = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 ALONE = {"WORKERS": "1", **dict.fromkeys(THREADS, "1")}  # and it has too little work to share out
+MEASURED = ("seconds", "cold", "cpu", "memory", "disk")  # of an outcome, kept for the report
 ENCRYPTED = Config({"KernelManager": {"transport_encryption": "auto"}})  # papermill to kernel
 
 
@@ -51,6 +52,8 @@ class Outcome:
     seconds: float = 0.0
     cold: float = 0.0  # with nothing computed before; what experiments share counts for each
     memory: float = 0.0  # gigabytes
+    cpu: float = 0.0  # seconds, of its shards
+    disk: float = 0.0  # gigabytes, of its shards
     figures: list[str] = field(default_factory=list)
     data: list[str] = field(default_factory=list)
     shards: int = 0
@@ -211,7 +214,8 @@ def _measured(path: Path, working: Path, values: dict, outcome: Outcome) -> None
     with files.variables(added), progress.watching(path.stem, working.parent) as watch:
         _papermill(path, working, values, watch)
     outcome.shards, outcome.reused, outcome.memory = watch.shards, watch.reused, watch.memory
-    outcome.seconds = time.monotonic() - start
+    outcome.seconds, outcome.cpu = time.monotonic() - start, watch.cpu
+    outcome.disk = watch.disk / 2**30
     side_by_side = os.environ.get("WORKERS") or (ALONE["WORKERS"] if small else execute.cores())
     outcome.cold = outcome.seconds + watch.before / int(side_by_side)
 
@@ -320,7 +324,7 @@ def _keep_record(path: Path, values: dict, outcome: Outcome, output: Path) -> No
     """Write down how this notebook was run, for the report."""
     seed = values.get("seed", papermill.inspect_notebook(str(path)).get("seed", {}).get("default"))
     entry = {"profile": values["profile"], "seed": None if seed is None else int(seed)}
-    entry |= {name: round(getattr(outcome, name), 1) for name in ("seconds", "cold", "memory")}
+    entry |= {name: round(getattr(outcome, name), 1) for name in MEASURED}
     entry |= {"shards": outcome.shards, "reused": outcome.reused}
     provenance.keep(output, path.stem, entry | provenance.made_here(ROOT))
 

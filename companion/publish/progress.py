@@ -56,7 +56,9 @@ class Watch:
         self.start = time.monotonic()
         self.cell, self.cells = 0, 0
         self.steps: list[Step] = []
-        self.before = 0.0  # seconds that reused shards took when they were computed
+        self.before = 0.0  # seconds of a processor that reused shards took when computed
+        self.cpu = 0.0  # the same of all shards
+        self.disk = 0  # bytes of all shards
         self.memory = 0.0  # gigabytes, the most that all processes had together
         self._read = 0
 
@@ -83,9 +85,10 @@ class Watch:
         if "experiment" in facts:
             counts = facts["shards"], facts["reused"], time.monotonic()
             self.steps.append(Step(facts["experiment"] or "shards", *counts))
-            self.before += facts["before"]
+            self.before += facts["cpu"]
         elif self.steps:
             self.steps[-1].finished += 1
+        self.cpu, self.disk = self.cpu + facts["cpu"], self.disk + facts["disk"]
 
     def said(self) -> str:
         """Return how far the notebook is, in one line."""

@@ -92,12 +92,12 @@ def run(
         unit="shard",
         disable=quiet or not places,
     ) as progress:
-        for place, result, seconds in _compute(
+        for place, result, cost in _compute(
             function, missing, code, scheduler or os.environ.get("SCHEDULER"), workers
         ):
-            store.write(place, result, _provenance(name, described[place], code, seconds))
+            store.write(place, result, _provenance(name, described[place], code, cost))
             results[place] = result
-            watch.finished(seconds)
+            watch.finished(cost["cpu"], store.size(place))
             progress.update()
     return [results[place] for place in places]
 
@@ -144,8 +144,8 @@ def _compute(
     code: str,
     scheduler: str | None,
     workers: int | None,
-) -> Iterator[tuple[str, Result, float]]:
-    """Yield (address, result, seconds) of every missing shard as soon as it is finished."""
+) -> Iterator[tuple[str, Result, dict[str, float]]]:
+    """Yield (address, result, cost) of every missing shard as soon as it is finished."""
     workers = _workers() if workers is None else workers
     if workers < 1:
         raise ValueError(f"workers = {workers} must be at least 1")
@@ -184,8 +184,8 @@ def _backend(scheduler: str | None, workers: int) -> Iterator[None]:
 
 def _shard(
     function: Function, place: str, shard: dict, given: dict, code: str | None
-) -> tuple[str, Result, float]:
-    """Compute one shard, in whatever process this is.
+) -> tuple[str, Result, dict[str, float]]:
+    """Compute one shard, in whatever process this is; its cost are `seconds` and those of a `cpu`.
 
     Refuse when its code is not the caller's (`code`, unless None).
     """
@@ -193,22 +193,23 @@ def _shard(
         raise ShardError(
             f"{function.__module__} on {platform.node()} is not the same code or packages as here"
         )
-    start, inside = time.perf_counter(), INSIDE.set(True)
+    clocks = {"seconds": time.perf_counter, "cpu": time.process_time}
+    start, inside = {name: clock() for name, clock in clocks.items()}, INSIDE.set(True)
     try:
         result = {name: np.asarray(array) for name, array in function(**shard, **given).items()}
     except Exception as error:
         raise ShardError(f"shard {shard} failed: {type(error).__name__}: {error}") from error
     finally:
         INSIDE.reset(inside)
-    return place, result, time.perf_counter() - start
+    return place, result, {name: clock() - start[name] for name, clock in clocks.items()}
 
 
-def _provenance(name: str, shard: Mapping, code: str, seconds: float) -> dict:
+def _provenance(name: str, shard: Mapping, code: str, cost: Mapping[str, float]) -> dict:
     return {
+        **{clock: round(value, 3) for clock, value in cost.items()},
         "function": name,
         "arguments": dict(shard),
         "code": code,
-        "seconds": round(seconds, 3),
         "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "python": platform.python_version(),
         "machine": platform.machine(),

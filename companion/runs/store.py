@@ -90,6 +90,10 @@ class ResultStore:
         with np.load(io.BytesIO(payload), allow_pickle=False) as arrays:
             return json.loads(arrays[PROVENANCE].tobytes().decode())
 
+    def size(self, address: str) -> int:
+        """Return how many bytes a finished result takes."""
+        return self.path(address).stat().st_size
+
     def write(self, address: str, result: Result, provenance: Mapping) -> None:
         """Keep a result; what is on disk under its name is either all of it or nothing."""
         buffer = io.BytesIO()

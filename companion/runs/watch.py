@@ -1,8 +1,9 @@
 """What whoever started this process may follow: a line for each experiment and each finished shard.
 
 LDP_PROGRESS names the file; without it nothing is written. A line is a JSON object: an experiment
-that begins has `experiment`, `shards`, `reused`, and `before`, the seconds that its reused shards
-took when they were computed; a shard that is finished has `seconds`.
+that begins has `experiment`, `shards`, `reused`, and `cpu` and `disk`, the seconds of a processor
+that its reused shards took when they were computed and the bytes they take; a shard that is
+finished has its own `cpu` and `disk`.
 """
 
 from __future__ import annotations
@@ -19,15 +20,17 @@ VARIABLE = "LDP_PROGRESS"
 def begin(experiment: str, shards: int, reused: Iterable[str], store: ResultStore) -> None:
     """Say that an experiment begins, and which of its shards are in the store already."""
     if VARIABLE in os.environ:
-        before = [store.provenance(place).get("seconds", 0.0) for place in reused]
-        counts = {"shards": shards, "reused": len(before), "before": round(sum(before), 3)}
-        _say({"experiment": experiment, **counts})
+        places = list(reused)
+        known = [store.provenance(place) for place in places]
+        taken = sum(record.get("cpu", record["seconds"]) for record in known)
+        costs = {"cpu": round(taken, 3), "disk": sum(map(store.size, places))}
+        _say({"experiment": experiment, "shards": shards, "reused": len(places), **costs})
 
 
-def finished(seconds: float) -> None:
-    """Say that a shard is finished, and how long it took."""
+def finished(cpu: float, disk: int) -> None:
+    """Say that a shard is finished, how long it took and how many bytes it takes."""
     if VARIABLE in os.environ:
-        _say({"seconds": round(seconds, 3)})
+        _say({"cpu": round(cpu, 3), "disk": disk})
 
 
 def _say(facts: dict) -> None:

@@ -104,7 +104,7 @@ def test_provenance_is_kept_with_the_result(store):
     (path,) = store.folder.rglob("*.result")
     record = store.provenance(path.stem)
     assert record["function"] == "tests.runs.workload.compute" and record["arguments"] == SHARDS[0]
-    assert {"code", "seconds", "finished", "python", "numpy"} <= set(record)
+    assert {"code", "seconds", "cpu", "finished", "python", "numpy"} <= set(record)
 
 
 def test_a_failing_shard_is_named_and_the_others_are_kept(store):
