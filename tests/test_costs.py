@@ -12,7 +12,8 @@ from companion.publish import costs, environment
 from companion.publish.report import gather, markdown
 
 ROOT = Path(environment.ROOT)
-RUN = {"cold": 600.0, "memory": 1.5, "cores": 2, "profile": "smoke", "commit": "abc"}
+RUN = {"cold": 600.0, "cpu": 900.0, "memory": 1.5, "disk": 0.2, "cores": 2}
+RUN |= {"profile": "smoke", "commit": "abc"}
 
 
 def write(folder, *runs):
@@ -28,14 +29,16 @@ def test_the_first_lines_are_true():
 
 
 def test_a_run_costs_the_sum_of_its_times_and_the_most_of_its_memory(tmp_path):
-    folder = write(tmp_path / "run", RUN, RUN | {"cold": 30.0, "memory": 0.4})
-    wanted = {"seconds": 630.0, "memory": 1.5, "cores": 2, "commit": "abc"}
+    folder = write(tmp_path / "run", RUN, RUN | {"cold": 30.0, "cpu": 50.0, "memory": 0.4})
+    wanted = {"seconds": 630.0, "cpu": 950.0, "memory": 1.5, "disk": 0.4}
+    wanted |= {"cores": 2, "commit": "abc"}
     assert costs.measured(folder) == {"make figures PROFILE=smoke": wanted}
     costs.record(folder, tmp_path)
     costs.record(write(folder, RUN | {"profile": "default"}), tmp_path)
     assert costs.sentence(tmp_path) == (
-        "From nothing, `make figures` takes 10 minutes on 2 cores, with 1.5 GB of memory; "
-        "`make figures PROFILE=smoke` takes 10 minutes on 2 cores, with 1.5 GB of memory."
+        "From nothing, `make figures` takes 10 minutes on 2 cores, with 1.5 GB of memory and 0.2 GB "
+        "on disk; `make figures PROFILE=smoke` takes 10 minutes on 2 cores, with 1.5 GB of memory "
+        "and 0.4 GB on disk."
     )
 
 

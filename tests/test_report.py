@@ -124,7 +124,7 @@ def house(tmp_path):
     (folder / "notebooks").mkdir()
     nbformat.write(nbformat.v4.new_notebook(cells=cells), folder / "notebooks" / "01_good.ipynb")
     run = {"profile": "paper", "seed": 3, "shards": 12, "reused": 5}
-    run |= {"seconds": 754.2, "cold": 1508.0, "memory": 1.5}
+    run |= {"seconds": 754.2, "cold": 1508.0, "cpu": 2500.0, "memory": 1.5, "disk": 0.2}
     entry = run | provenance.made_here(ROOT)
     provenance.keep(folder, "01_good", entry)
     (tmp_path / "README.md").write_text(f"Before\n{BEGIN}stale\n{END}\nAfter\n")
@@ -207,7 +207,8 @@ def test_report_shows_every_claim_figure_count_and_gap(house):
         shown.text.count(": not here.") == 6
         and "Not run yet: <code>make figures NB=03" in shown.text
     )
-    assert "25 min" in shown.text and "12, 5 of them computed earlier" in shown.text
+    cost = "25 min, 42 min of a processor, 1.5 GB of memory, 0.2 GB on disk"
+    assert cost in shown.text and "12, 5 of them computed earlier" in shown.text
     assert "How fast?" in shown.text and "ab" * 32 in shown.text
     assert '<td data-name="chosen">zero</td>' in shown.text
     text = (house / "figures" / "report.md").read_text(encoding="utf-8")

@@ -2,6 +2,8 @@
 
     >>> said("make figures", {"seconds": 1200.0, "memory": 3.21, "cores": 2})
     '`make figures` takes 20 minutes on 2 cores, with 3.2 GB of memory'
+    >>> said("make figures", {"seconds": 9000.0, "memory": 3.21, "disk": 0.5, "cores": 2})
+    '`make figures` takes 2.5 hours on 2 cores, with 3.2 GB of memory and 0.5 GB on disk'
 
 `python -m companion report --measured figures/default` takes in what a run wrote of itself, or what
 pytest did (`make test` writes no such file: `python -m companion test tests --junitxml tests.xml`).
@@ -34,15 +36,15 @@ def _tested(file: Path) -> dict[str, dict]:
 def _run(folder: Path) -> dict[str, dict]:
     """Return what the run that wrote a folder cost; ValueError if it cannot say."""
     runs = list(json.loads((folder / RUNS).read_text(encoding="utf-8")).values())
-    known = all({"cold", "memory"} <= run.keys() for run in runs)
+    known = all({"cold", "cpu", "memory", "disk"} <= run.keys() for run in runs)
     profiles, commits = ({run[name] for run in runs} for name in ("profile", "commit"))
     if not known or len(profiles) > 1 or len(commits) > 1:
         raise ValueError(f"{folder / RUNS} must hold cold runs of one profile and one commit")
     (profile,), (commit,) = profiles, commits
     command = "make figures" + (f" PROFILE={profile}" if profile != "default" else "")
     most = {name: max(run[name] for run in runs) for name in ("memory", "cores")}
-    seconds = round(sum(run["cold"] for run in runs), 1)
-    return {command: {"seconds": seconds, "commit": commit, **most}}
+    added = {name: round(sum(run[name] for run in runs), 1) for name in ("cold", "cpu", "disk")}
+    return {command: {"seconds": added.pop("cold"), "commit": commit, **most, **added}}
 
 
 def record(place: Path, figures: Path) -> None:
@@ -67,12 +69,14 @@ def sentence(figures: Path) -> str:
 
 def said(command: str, cost: dict) -> str:
     """Return what one command costs."""
-    memory = f", with {cost['memory']:.1f} GB of memory" if "memory" in cost else ""
-    number = cost["cores"]
-    where = f"on {number} core{'s' * (number > 1)}{memory}"
-    return f"`{command}` takes {minutes(cost['seconds'])} minutes {where}"
+    sizes = {"memory": "of memory", "disk": "on disk"}
+    parts = [f"{cost[name]:.1f} GB {where}" for name, where in sizes.items() if cost.get(name)]
+    needed = f", with {' and '.join(parts)}" if parts else ""
+    where = f"on {cost['cores']} core{'s' * (cost['cores'] > 1)}{needed}"
+    return f"`{command}` takes {duration(cost['seconds'])} {where}"
 
 
-def minutes(seconds: float) -> int:
-    """Return whole minutes, at least one."""
-    return max(1, round(seconds / 60))
+def duration(seconds: float) -> str:
+    """Return whole minutes, at least one, or hours where they are many."""
+    minutes = max(1, round(seconds / 60))
+    return f"{seconds / 3600:.1f} hours" if minutes > 90 else f"{minutes} minutes"

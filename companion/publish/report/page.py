@@ -16,11 +16,12 @@ OURS = "fig3_promise"  # the figure of what we add, beside the paper's
 BRIEF = 170  # characters of our numbers that a row shows before it is asked for more
 PROMISES = ("promise", "data", "model", "accuracy", "unrounded twin", "best unprotected", "after")
 DATA = ("data", "kind", "source", "version", "licence", "sha256 of the content", "figures")
+GIGABYTES = {"memory": "of memory", "disk": "on disk"}
 RUNS = (
     "notebook",
     "profile",
     "seed",
-    "time from nothing",
+    "from nothing",
     "shards",
     "finished",
     "commit",
@@ -92,9 +93,13 @@ def _run(notebook: Notebook, found: Found) -> tuple[str, ...]:
 
 
 def _cold(run: dict) -> str:
-    """Return what a run takes with nothing computed before; old records may not know."""
+    """Return what a run costs with nothing computed before; old records know less."""
     known = "cold" in run or not run["reused"]
-    return ("" if known else "over ") + duration(run.get("cold", run["seconds"]))
+    parts = [("" if known else "over ") + duration(run.get("cold", run["seconds"]))]
+    if "cpu" in run:
+        parts.append(f"{duration(run['cpu'])} of a processor")
+    parts += [f"{run[name]:.1f} GB {where}" for name, where in GIGABYTES.items() if name in run]
+    return ", ".join(parts)
 
 
 def _packages(run: dict) -> str:
