@@ -26,7 +26,7 @@ def compared(params: Params, data: MNIST) -> Compared | None:
     tried = search(params, images, x[:images], y[:images])
     best = settled(chosen(tried), images, T)
     last = run(params, best, images, x, y)
-    names = ("certified", "for_ever", "one_iteration", "pure", "attained")
+    names = ("certified", "for_ever", "one_iteration", "pure", "attained", "within")
     found = tables.frontier(best, last, lambda one: {name: getattr(one, name) for name in names})
     effort = f"{images} training images, {T} iterations; seeds: {params.neighbour_seeds}"
     effort += f"; candidates of each: {len(searched(params, 'spline'))}, judged on a split of these"

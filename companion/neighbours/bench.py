@@ -21,7 +21,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import pandas as pd
 
-from companion.neighbours import mechanisms
+from companion.neighbours import mechanisms, products
 from companion.neighbours.mechanisms import Gaussian, Laplace, NoisyGradients, Ternary, Weakened
 from companion.params import FLOAT_BITS, HEADER_BITS
 from ldp_core import optimizer, quantizer
@@ -169,8 +169,8 @@ def deltas(bench: Bench, mechanism: str, choice: Choice, d_0, T: int) -> dict[st
     """Return what is known of the largest delta of any agent.
 
     `certified` over the T iterations, `for_ever` over all time with the same setting (1: nothing is
-    proven), `one_iteration` the largest of one, `pure` by pure epsilon (Laplace), `attained` over T
-    by one pair of samples (`reached`).
+    proven), `one_iteration` the largest of one, `pure` by pure epsilon (Laplace), `attained` by one
+    pair of samples (`reached`) `within` the iterations that the target covers, or the horizon.
     """
     algorithm, d_0 = build(bench, mechanism, choice, d_0), np.asarray(d_0)
     shifts = bench.shifts(algorithm, T)
@@ -182,25 +182,34 @@ def deltas(bench: Bench, mechanism: str, choice: Choice, d_0, T: int) -> dict[st
     found = {"certified": bounds["delta"].max(), "for_ever": for_ever["delta"].max()}
     found["one_iteration"] = of_one["delta"].max()
     pure = bounds["pure epsilon"].max() if "pure epsilon" in bounds else math.nan
-    return found | {"pure": pure, "attained": reached(bench, algorithm, T)}
+    within = int(min(bench.iterations, bench.horizon))
+    attained = reached(bench, algorithm, within)
+    return found | {"pure": pure, "attained": attained, "within": within}
 
 
 def reached(bench: Bench, algorithm, T: int) -> float:
-    """Return the exact total variation of one pair of samples, largest over agents; NaN: not known.
+    """Return the total variation of one pair of samples after T iterations: any delta is above it.
 
     Two samples whose gradients are opposite, while neighbours keep both clipped: the states are
     apart along their row by `promise.attained`, or by all that is certified where nothing cancels.
-    Levels are told apart best with one world's state on the grid (at zero): whether the other's
-    level differs there is decided by independent coins. Normal noise has a closed form.
+    Two levels are told apart best with one world's state on the grid (at zero): whether the other's
+    level differs there is decided by independent coins. Normal noise has a closed form. For Laplace
+    noise and smooth coins it is a lower bound (`products`), for the agent that moves farthest.
     """
-    apart = _apart(bench, algorithm, T)
+    apart = np.abs(_apart(bench, algorithm, T))
+    squares = (apart**2).sum(axis=(0, 2))
     if isinstance(algorithm, Gaussian | NoisyGradients):
         width = 2.0 if isinstance(algorithm, Gaussian) else 1.0
-        return float(mechanisms.gaussian(width * np.sqrt((apart**2).sum(axis=(0, 2)))).max())
-    if isinstance(algorithm, Laplace) or getattr(algorithm, "degree", 1) > 1:
-        return math.nan
-    moved = np.minimum(np.multiply.outer(apart, np.abs(bench.row)), 1.0 - 1e-16)
-    return float(-np.expm1(np.log1p(-moved).sum(axis=(0, 2, 3)).min()))
+        return float(mechanisms.gaussian(width * np.sqrt(squares)).max())
+    entries, counts = np.unique(np.abs(bench.row), return_counts=True)
+    if isinstance(algorithm, Ternary) or getattr(algorithm, "degree", 0) == 1:
+        moved = np.minimum(np.multiply.outer(apart, entries), 1.0 - 1e-16)
+        return float(-np.expm1((np.log1p(-moved) @ counts).sum(axis=(0, 2)).min()))
+    moved = np.multiply.outer(apart[:, squares.argmax()], entries)
+    laplace = isinstance(algorithm, Laplace)
+    laws = products.signs(moved) if laplace else products.levels(moved, algorithm.degree)
+    ours, theirs = (law.reshape(moved.size, -1) for law in laws)
+    return products.told_apart(ours, theirs, np.broadcast_to(counts, moved.shape).ravel())
 
 
 def _apart(bench: Bench, algorithm, T: int) -> np.ndarray:
@@ -208,6 +217,6 @@ def _apart(bench: Bench, algorithm, T: int) -> np.ndarray:
     terms = bench.terms(algorithm)
     d_0 = np.asarray(terms.schedules.d_0)
     if isinstance(algorithm, NoisyGradients | Weakened):
-        return (bench.shifts(algorithm, T).followed / d_0)[..., None]
+        return (bench.shifts(algorithm, T).followed / d_0 / mechanisms.UP)[..., None]
     both = [np.stack(promise.attained(terms, i, T), axis=1) for i in range(len(d_0))]
     return np.stack(both, axis=1) / terms.schedules.step(np.arange(T))[..., None]
