@@ -14,5 +14,5 @@ def frontier(bench: Compared | None, origin: str) -> Figure | None:
     if bench is None:
         return None
     figure = figures.frontier(bench, "certified", "test mushrooms")
-    house.caption(figure, f"{origin} {bench.effort}; bars: 95 % of the mean.")
+    house.caption(figure, f"{origin} {bench.effort}; bars: 95 % of the mean. {figures.OPEN}")
     return figure

@@ -96,5 +96,7 @@ def frontier(found: Compared | None, record: dict, output: str):
     if found is None:
         return Markdown("No neighbours were asked for: `neighbour_seeds` is 0.")
     figure = figures.frontier(found, "for_ever", "test images")
-    caption = f"{found.effort}.\nδ: for one image of one agent. Bars: 95 % of the mean."
+    within = found.found["within"].max()
+    caption = f"{found.effort}.\nδ: for one image of one agent. Bars: 95 % of the mean. "
+    caption += f"{figures.OPEN} The pair is followed for {within:,.0f} iterations."
     return kept(figure, "fig5_neighbours", caption, record, output, **found.numbers())

@@ -19,6 +19,8 @@ STYLES = {  # colour and marker: Okabe and Ito's palette
     "laplace": ("#E69F00", "v"),
     "ternary": ("#56B4E9", "P"),
 }
+REACHED = "δ that one pair of samples reaches"
+OPEN = "Open points: no δ below them is true, as one pair of samples shows."
 TICKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 DASHES = {"clear": "--", "alone": ":"}
 
@@ -26,7 +28,8 @@ DASHES = {"clear": "--", "alone": ":"}
 def frontier(compared: Compared, delta: str, what: str) -> Figure:
     """Return one panel a measure: error on `what` with its 95 % interval against a column `delta`.
 
-    References are drawn as lines.
+    To the left of each point an open one, at the delta that one pair of samples reaches: between
+    the two lies the truth. References are drawn as lines.
     """
     _, _, found, references = compared
     figure = Figure(figsize=(12.5, 4.8))
@@ -35,8 +38,9 @@ def frontier(compared: Compared, delta: str, what: str) -> Figure:
         _panel(axes, found[found["measure"] == measure], delta)
         _lines(axes, references[references["measure"] == measure])
         axes.set(title=title, xscale="log", xlabel=DELTAS[delta])
-        axes.set_xticks(targets := sorted(found["target"].unique()), minor=False)
-        axes.set_xlim(0.8 * targets[0], 1.25 * targets[-1])
+        least, targets = 0.8 * found["attained"].min(), sorted(found["target"].unique())
+        axes.set_xticks([x for x in TICKS if least < x < targets[0]] + targets, minor=False)
+        axes.set_xlim(least, 1.25 * targets[-1])
         axes.xaxis.set_major_formatter(mpl.ticker.FormatStrFormatter("%g"))
         axes.minorticks_off()
     panels[0].set(ylabel=f"error on {what}", yscale="log", yticks=TICKS)
@@ -55,6 +59,15 @@ def _panel(axes, found: pd.DataFrame, delta: str) -> None:
         label = f"{MECHANISMS[name]} ({own['bits'].mean():.0f} bits)"
         options = {"color": colour, "marker": marker, "capsize": 3, "label": label}
         axes.errorbar(own[delta], 1.0 - own["accuracy"], yerr=around, **options)
+        _reached(axes, own, delta, colour, marker)
+    axes.plot([], [], label=REACHED, marker="o", mfc="none", mec="#555555", color="#555555", lw=0.7)
+
+
+def _reached(axes, own: pd.DataFrame, delta: str, colour: str, marker: str) -> None:
+    """Draw an open point at what one pair reaches, joined to what is certified."""
+    error, left = 1.0 - own["accuracy"], own["attained"]
+    axes.hlines(error, left, own[delta], color=colour, lw=0.7)
+    axes.plot(left, error, color=colour, marker=marker, ls="", mfc="white", ms=4, mew=0.8)
 
 
 def _lines(axes, references: pd.DataFrame) -> None:

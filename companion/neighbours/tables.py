@@ -62,11 +62,12 @@ def shown(compared: Compared | None) -> pd.DataFrame:
         return pd.DataFrame()
     by = compared.found.set_index(KEYS[1:])
     own, heard = (by[by["measure"] == measure] for measure in MEASURES)
+    pair = f"δ reached by one pair in {own['within'].max():.0f} iterations"
     return pd.DataFrame({
         "mechanism": own["name"],
         "δ certified, iterations run": own["certified"].round(3),
         "δ certified, all time": own["for_ever"].round(3),
-        "δ of one pair, exactly": own["attained"].round(3),
+        pair: own["attained"].round(3),
         "own models": own["accuracy"].map("{:.1%}".format),
         "a listener's": heard["accuracy"].map("{:.1%}".format),
         "bits a coordinate": own["bits"].round(1),

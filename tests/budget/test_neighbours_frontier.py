@@ -119,6 +119,7 @@ def test_the_bench_is_the_search_and_the_runs_or_is_left_out(data, results, tabl
     numbers = json.loads(json.dumps(found.numbers(), allow_nan=False))
     assert len(numbers["frontier"]) == len(table) and numbers["frontier"][0]["bits"] > 0
     assert len(numbers["tried"]) == len(results[0])
+    assert all(0 < row["attained"] <= row["certified"] for row in numbers["frontier"])
 
 
 def test_what_is_attained_is_never_above_what_is_certified(table):
@@ -154,7 +155,10 @@ def test_the_figure_shows_every_mechanism_and_reference(table, results):
     bench = tables.Compared("effort", results[0], table, lines)
     figure = neighbour_figures.frontier(bench, "caption")
     shown = figure.axes[0].get_legend_handles_labels()[1]
-    assert len(shown) == len(MECHANISMS) + len(REFERENCES)
+    hollow = [line for line in figure.axes[0].lines if line.get_markerfacecolor() == "white"]
+    reached = table[table["measure"] == "own"].set_index("mechanism").loc[list(MECHANISMS)]
+    assert np.concatenate([line.get_xdata() for line in hollow]).tolist() == [*reached["attained"]]
+    assert len(shown) == len(MECHANISMS) + len(REFERENCES) + 1
 
 
 def frame(**changes) -> pd.DataFrame:

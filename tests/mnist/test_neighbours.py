@@ -124,7 +124,7 @@ def test_the_frontier_has_every_mechanism_and_measure(small, monkeypatch, tmp_pa
     record = SMALL.record("03_mnist_idlg", "x", images.embedded())
     figure = neighbour_tables.frontier(found, record, str(tmp_path))
     labels = figure.axes[0].get_legend_handles_labels()[1]
-    assert len(labels) == len(MECHANISMS) + len(REFERENCES)
+    assert len(labels) == len(MECHANISMS) + len(REFERENCES) + 1
     assert (tmp_path / "fig5_neighbours.json").exists()
     table = tables.shown(found)
     assert len(table) == 2 * len(MECHANISMS) and table["bits a coordinate"].gt(0).all()
