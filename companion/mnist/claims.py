@@ -109,14 +109,18 @@ def of_batches(table: Table) -> list[Claim]:
     least, batches = threshold("batches-exactly", "clear"), int(table["batches"].max())
     read = found[found["clear_low"] >= least].groupby("victim", sort=False)["size"].max()
     words = ", ".join(f"{size} ({victim})" for victim, size in read.items())
-    networks = [_network(victim, own) for victim, own in found.groupby("victim", sort=False)]
+    networks = [_network(*one, least) for one in found.groupby("victim", sort=False)]
     return [judge("batches-exactly", found, read=words, shown=networks, batches=batches)]
 
 
-def _network(victim: str, own: Table) -> dict:
+def _network(victim: str, own: Table, least: float) -> dict:
+    """Return what comes back of a network; what fails undefended too says nothing (`sent`)."""
     shares = ", ".join(own["clear"].map("{:.0%}".format))
-    sent = {"most": own["recovered"].max(), "high": own["recovered_high"].max()}
-    return {"victim": victim, "shares": shares, "sizes": ", ".join(map(str, own["size"])), **sent}
+    read = own[own["clear_low"] >= least]
+    most = f"{read['recovered'].max():.0%}, at most {read['recovered_high'].max():.0%}"
+    sent = most if len(read) else "none does"
+    sizes = ", ".join(map(str, own["size"]))
+    return {"victim": victim, "shares": shares, "sizes": sizes, "sent": sent}
 
 
 def of_patience(params: Params, heard: Table) -> list[Claim]:
@@ -133,9 +137,11 @@ def of_painters(painted: Table) -> list[Claim]:
     if painted.empty:
         return []
     rates = harder_tables.painted_rates(painted)
-    clear, sent = (rates[rates["sender"] == sender] for sender in ("D-PSGD", "quantised"))
-    works = bool((clear["recovered"] >= EFFECTIVE).any())
-    return [judge("attack-with-a-prior", sent, works, clear=clear, cases=sent)]
+    by = rates.set_index(["victim", "size"], drop=False)
+    clear, sent = (by[by["sender"] == sender] for sender in ("D-PSGD", "quantised"))
+    works = clear["recovered"] >= EFFECTIVE
+    found = sent.assign(recovered_high=sent["recovered_high"].where(works, math.inf))
+    return [judge("attack-with-a-prior", found, bool(works.any()), clear=clear, cases=sent)]
 
 
 def of_secrets(table: Table) -> list[Claim]:

@@ -118,6 +118,17 @@ def pictures(clear, sent, count=20):
 
 def test_the_verdict_on_painters_follows_the_numbers():
     def verdict(*arguments):
+def test_a_size_that_fails_undefended_is_no_evidence_for_algorithm_1():
+    """Five batches that come back from nobody: their interval is not that of Algorithm 1."""
+    lost = batch_rates(clear=0.0, count=5)
+    lost = lost[lost["size"] == 8].assign(size=20)
+    (row,) = verdicts.of_batches(pd.concat([batch_rates(), lost]))
+    assert row.sentence == "holds if a batch has at most 8 (CNN) images"
+    assert "of 1, 8, 20 (Algorithm 1, of the sizes that do: 0%, at most 16%)" in row.ours
+    (row,) = verdicts.of_batches(lost)
+    assert row.verdict == "does not hold" and "the sizes that do: none does" in row.ours
+
+
         (row,) = verdicts.of_painters(pictures(*arguments))
         return row.sentence
 
@@ -131,9 +142,22 @@ def test_the_verdict_on_painters_follows_the_numbers():
 def small():
     """Return features and labels that a softmax can learn: ten noisy points of the sphere."""
     random = np.random.default_rng(0)
+    assert verdict(0.06, 0.001) == "does not hold", "that it works defended needs no calibration"
     y = random.integers(10, size=1200)
     x = random.normal(size=(10, 601))[y] + random.normal(size=(1200, 601))
     return (x / np.linalg.norm(x, axis=1, keepdims=True)).astype(np.float16), y
+
+@pytest.mark.parametrize(("sent", "alone"), [(0.06, "cannot be checked"), (0.001, "does not hold")])
+def test_what_was_not_calibrated_undefended_proves_nothing_defended(sent, alone):
+    """Of the CNN 60 % come back undefended: that none does defended says nothing."""
+    lenet, cnn = pictures(0.001, 0.06).assign(victim="LeNet"), pictures(0.001, sent)
+    cnn.loc[(cnn["sender"] == "D-PSGD") & (cnn.index % 5 < 2), "mse"] = 0.06
+    (row,) = verdicts.of_painters(pd.concat([cnn, lenet]))
+    assert row.sentence == "holds if what is attacked is LeNet, 1 at a time"
+    assert "D-PSGD: CNN, 1 at a time: 60%" in row.ours
+    (row,) = verdicts.of_painters(cnn)
+    assert row.verdict == alone
+
 
 
 @pytest.mark.parametrize("kind", ["softmax", "network"])
