@@ -276,12 +276,12 @@ def _models(axes, rates: pd.DataFrame) -> None:
 
 def _secrets(axes, table: pd.DataFrame) -> None:
     for k, row in enumerate(table.itertuples()):
-        colour = COLOURS["quantised" if row.variant == "promise" else "unquantised"]
+        colour = COLOURS["quantised" if row.variant in ("promise", "quantised") else "unquantised"]
         bars = [[max(row.share - row.low, 0.0)], [max(row.high - row.share, 0.0)]]
         axes.errorbar(row.share, k, xerr=bars, fmt="o", color=colour, capsize=3, ms=4)
         axes.plot(row.allowed, k, "x", color=GREY)
     words = [
-        f"{row.kind}, " + (f"δ = {row.delta:g}, " if row.variant == "promise" else "unprotected, ")
+        f"{row.kind}, {f'δ = {row.delta:g}' if row.variant == 'promise' else row.variant}, "
         + row.attack
         for row in table.itertuples()
     ]  # fmt: skip

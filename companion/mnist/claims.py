@@ -19,7 +19,6 @@ from companion.mnist.params import Params
 
 CHANCE = 0.1  # ten digits
 MEMBERS = list(harder_tables.ATTACKS)
-VARIANTS = ("promise", "unprotected")
 
 
 def show(rows: list[Claim], data: MNIST, output: str) -> HTML:
@@ -156,9 +155,10 @@ def of_secrets(table: Table) -> list[Claim]:
     rows = []
     for key, cases in (("members-of-a-model", excess), ("canaries-in-one-run", sown)):
         if len(cases):
-            promised, open_ones = (cases[cases["variant"] == one] for one in VARIANTS)
-            rows.append(judge(key, promised, unprotected=open_ones, cases=promised))
-    return rows
+            kept = cases["variant"] == "promise"
+            rows.append(judge(key, cases[kept], unprotected=cases[~kept], cases=cases[kept]))
+    papers = members[members["kind"] == "CNN"]
+    return [*rows, *([judge("members-of-figure-4", papers)] if len(papers) else [])]
 
 
 def _calibrated(calibration: Table) -> Claim:

@@ -21,6 +21,7 @@ from companion.mnist.attack_tables import (
     told,
 )
 from companion.mnist.params import Params
+from companion.mnist.tables import Trainings, members_told
 
 QUOTED = 1e-5  # the delta at which other papers quote an epsilon
 GUESSED = 5  # of so many canaries one is guessed for epsilon: the surest; fixed before looking
@@ -174,8 +175,10 @@ def painted_table(table: Table) -> Table:
     })  # fmt: skip
 
 
-def secrets(params: Params, data: MNIST) -> Table:
+def secrets(params: Params, data: MNIST, trained: Trainings) -> Table:
     """Return what is guessed of members and canaries, and the bounds that this proves.
+
+    The last rows are about the images of Fig. 4, whose trainings promise nothing.
 
     One row per model, promise and attack: `right` of `guesses`, `share` with its 95 % Wilson
     interval, what the certified `delta` allows, the lower bounds of delta and epsilon, and the
@@ -210,7 +213,17 @@ def secrets(params: Params, data: MNIST) -> Table:
     for number, name in enumerate(named * params.members):
         pair = trained[2 * number : 2 * number + 2]
         rows += [name | row for row in _members(pair, _delta(name, None))]
-    return pd.DataFrame(rows)
+    return pd.DataFrame(rows + _of_figure_4(trained) * params.members)
+
+
+def _of_figure_4(trained: Trainings) -> list[dict]:
+    """Return what losses tell of the images of the paper's CNN, of all repeats together."""
+    told = trained.main.groupby("variant", sort=False)[["guesses", "right"]].sum()
+    return [
+        {"kind": "CNN", "variant": row.Index, "delta": np.nan}
+        | _guesses("loss", int(row.guesses), int(row.right), 1.0)
+        for row in told[told["guesses"] > 0].itertuples()
+    ]
 
 
 def _run(function, pieces: list[dict], given: dict, description: str) -> list[dict]:
@@ -247,8 +260,7 @@ def _members(pair: list[dict[str, np.ndarray]], delta: float) -> list[dict]:
     scores = {"loss": pair[0]["loss"], "ratio": pair[0]["loss"] - pair[1]["loss"]}
     kept = {"loss": delta, "ratio": 1.0 - (1.0 - delta) ** 2}
     for name, score in scores.items():
-        right = (score < np.median(score)) == member
-        rows.append(_guesses(name, right.size, int(right.sum()), kept[name]))
+        rows.append(_guesses(name, **members_told(score, member), delta=kept[name]))
     return rows
 
 
@@ -267,7 +279,7 @@ def secret_table(table: Table) -> Table:
     promised = table["certified"].where(table["variant"] == "promise")
     bounds = {"delta_low": "δ proven (one run)", "epsilon_low": "ε proven (δ = 1e-5)"}
     found = {
-        "model": table["kind"].map(promise_tables.MODELS),
+        "model": [_model(row) for row in table.itertuples()],
         "δ promised": promised.map("{:.3f}".format).replace("nan", "none"),
         "guessed by": table["attack"].map(what),
         "right": words,
@@ -278,3 +290,8 @@ def secret_table(table: Table) -> Table:
         for name, head in bounds.items()
     }
     return pd.DataFrame(found | shown_bounds)
+
+
+def _model(row) -> str:
+    cnn = f"the paper's CNN, {row.variant}"
+    return cnn if row.kind == "CNN" else promise_tables.MODELS[row.kind]

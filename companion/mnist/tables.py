@@ -24,7 +24,7 @@ CAUSES = ("lam_0", "nu", "d_0")  # of divergence, and three in words
 class Trainings(NamedTuple):
     """`curves`: variant, history, repeat, t, kind (train or test), agent, accuracy. `ends`: one row
     a training, with `final` (mean over agents, NaN if it diverged), `spread` (their standard
-    deviation), `diverged` (t, or -1) and `sentence`."""
+    deviation), `diverged` (t, or -1), `sentence`, and `guesses` and `right` of `members_told`."""
 
     curves: pd.DataFrame
     ends: pd.DataFrame
@@ -49,7 +49,7 @@ def trainings(params: Params, data: MNIST) -> Trainings:
         _curves(result).assign(**label) for label, result in zip(labels, results, strict=True)
     ]
     ends = [
-        label | _end(result, setting)
+        label | _end(result, setting) | members_told(result["loss"], result["member"])
         for label, result, (setting, *_) in zip(labels, results, jobs, strict=True)
     ]
     return Trainings(pd.concat(curves, ignore_index=True), pd.DataFrame(ends))
@@ -103,6 +103,12 @@ def _end(result: dict[str, np.ndarray], setting: Training) -> dict:
     words = "" if diverged < 0 else f"diverged at iteration {diverged}: {_cause(setting)}"
     end = {"final": float(final.mean()), "spread": float(final.std())}
     return {**end, "diverged": diverged, "sentence": words}
+
+
+def members_told(score: np.ndarray, member: np.ndarray) -> dict[str, int]:
+    """Return how many of so many `guesses` are `right`: the lower half are taken for members."""
+    right = (score < np.median(score)) == member if len(score) else member
+    return {"guesses": len(right), "right": int(right.sum())}
 
 
 def _cause(setting: Training) -> str:

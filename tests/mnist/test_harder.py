@@ -8,7 +8,15 @@ import pytest
 
 from companion import intervals
 from companion.data import mnist
-from companion.mnist import attack_figures, batches, canaries, harder_tables, painted, patient
+from companion.mnist import (
+    attack_figures,
+    batches,
+    canaries,
+    harder_tables,
+    painted,
+    patient,
+    tables,
+)
 from companion.mnist import claims as verdicts
 from companion.mnist.digits import digits
 from companion.mnist.params import Params
@@ -110,14 +118,6 @@ def test_whole_batches_are_painted_from_d_psgd_and_not_from_algorithm_1(data, mo
     assert (sent["mse"] == sent["mean"]).any(), "the mean digit where nothing was read"
 
 
-def pictures(clear, sent, count=20):
-    rows = [("D-PSGD", clear), ("quantised", sent)]
-    tables = [pd.DataFrame({"sender": name, "mse": np.full(count, mse)}) for name, mse in rows]
-    return pd.concat(tables).assign(victim="CNN", size=1, mean=0.06)
-
-
-def test_the_verdict_on_painters_follows_the_numbers():
-    def verdict(*arguments):
 def test_a_size_that_fails_undefended_is_no_evidence_for_algorithm_1():
     """Five batches that come back from nobody: their interval is not that of Algorithm 1."""
     lost = batch_rates(clear=0.0, count=5)
@@ -129,23 +129,23 @@ def test_a_size_that_fails_undefended_is_no_evidence_for_algorithm_1():
     assert row.verdict == "does not hold" and "the sizes that do: none does" in row.ours
 
 
+def pictures(clear, sent, count=20):
+    rows = [("D-PSGD", clear), ("quantised", sent)]
+    tables = [pd.DataFrame({"sender": name, "mse": np.full(count, mse)}) for name, mse in rows]
+    return pd.concat(tables).assign(victim="CNN", size=1, mean=0.06)
+
+
+def test_the_verdict_on_painters_follows_the_numbers():
+    def verdict(*arguments):
         (row,) = verdicts.of_painters(pictures(*arguments))
         return row.sentence
 
     assert verdict(0.001, 0.06) == "holds" and verdict(0.001, 0.001) == "does not hold"
     assert verdict(0.06, 0.06) == "cannot be checked" == verdict(0.001, 0.06, 3)
+    assert verdict(0.06, 0.001) == "does not hold", "that it works defended needs no calibration"
     assert verdicts.of_painters(pd.DataFrame()) == []
     assert harder_tables.painted_table(pictures(0.001, 0.06)).iloc[0, 0] == "CNN"
 
-
-@pytest.fixture(scope="module")
-def small():
-    """Return features and labels that a softmax can learn: ten noisy points of the sphere."""
-    random = np.random.default_rng(0)
-    assert verdict(0.06, 0.001) == "does not hold", "that it works defended needs no calibration"
-    y = random.integers(10, size=1200)
-    x = random.normal(size=(10, 601))[y] + random.normal(size=(1200, 601))
-    return (x / np.linalg.norm(x, axis=1, keepdims=True)).astype(np.float16), y
 
 @pytest.mark.parametrize(("sent", "alone"), [(0.06, "cannot be checked"), (0.001, "does not hold")])
 def test_what_was_not_calibrated_undefended_proves_nothing_defended(sent, alone):
@@ -158,6 +158,14 @@ def test_what_was_not_calibrated_undefended_proves_nothing_defended(sent, alone)
     (row,) = verdicts.of_painters(cnn)
     assert row.verdict == alone
 
+
+@pytest.fixture(scope="module")
+def small():
+    """Return features and labels that a softmax can learn: ten noisy points of the sphere."""
+    random = np.random.default_rng(0)
+    y = random.integers(10, size=1200)
+    x = random.normal(size=(10, 601))[y] + random.normal(size=(1200, 601))
+    return (x / np.linalg.norm(x, axis=1, keepdims=True)).astype(np.float16), y
 
 
 @pytest.mark.parametrize("kind", ["softmax", "network"])
@@ -208,6 +216,53 @@ def test_the_verdicts_on_secrets_follow_the_numbers():
     assert both == ["holds if softmax, δ = 0.25, loss"]
 
 
+def ends(right=505, guesses=1000, repeats=2):
+    """Return trainings of Fig. 4 whose losses tell so many of so many images, quantised ones."""
+    rows = [
+        {"variant": variant, "history": history, "repeat": repeat, "guesses": guesses}
+        | {"right": {"quantised": right, "unquantised": guesses // 2}[variant]}
+        for history in ("whole history", "20 draws from the history")
+        for variant in ("quantised", "unquantised")
+        for repeat in range(repeats if history.startswith("20") else 1)
+    ]
+    return tables.Trainings(pd.DataFrame(), pd.DataFrame(rows))
+
+
+def test_images_of_figure_4_are_counted_over_all_repeats():
+    quantised, unquantised = harder_tables._of_figure_4(ends())
+    assert (quantised["guesses"], quantised["right"]) == (2000, 1010)
+    assert quantised["low"] < 0.505 == quantised["share"] < quantised["high"]
+    assert quantised["allowed"] == 1.0 and unquantised["share"] == 0.5
+    assert harder_tables._of_figure_4(ends(0, 0)) == []
+    shown = harder_tables.secret_table(pd.DataFrame([quantised, guesses(attack="loss")]))
+    assert shown.iloc[0].tolist()[:3] == ["the paper's CNN, quantised", "none", "its loss"]
+
+
+def test_the_lower_half_of_the_losses_is_taken_for_members():
+    member = np.arange(8) < 4
+    for loss, right in ((np.arange(8.0), 8), (-np.arange(8.0), 0), (np.arange(8) % 4, 4)):
+        assert tables.members_told(loss, member) == {"guesses": 8, "right": right}
+    assert tables.members_told(np.zeros(0), np.zeros(0, dtype=bool)) == {"guesses": 0, "right": 0}
+
+
+@pytest.mark.parametrize(
+    ("right", "guessed", "sentence"),
+    [
+        (5050, 10_000, "holds"),
+        (5300, 10_000, "holds if what is sent is unquantised"),
+        (500, 1000, "cannot be checked"),
+    ],
+)
+def test_the_verdict_on_figure_4s_members_follows_the_numbers(right, guessed, sentence):
+    found = pd.DataFrame(harder_tables._of_figure_4(ends(right, guessed, 1)))
+    *others, row = verdicts.of_secrets(pd.concat([found, pd.DataFrame([guesses(attack="loss")])]))
+    assert (row.key, row.sentence) == ("members-of-figure-4", sentence)
+    assert [other.sentence for other in others] == ["holds"], "the promise is judged by its own"
+    assert "CNN (quantised), by loss" in others[0].ours and f"of {guessed}" in row.ours
+    (_, told) = verdicts.of_secrets(found.assign(low=0.6, high=0.7))
+    assert told.verdict == "does not hold"
+
+
 def test_what_canaries_prove_stays_below_what_one_run_can():
     row = guesses(1000)
     assert row["delta_low"] == row["delta_most"] < 0.05 and row["epsilon_low"] > 2
@@ -221,7 +276,8 @@ def test_too_many_canaries_are_refused(data):
 
 @pytest.mark.parametrize("empty", [False, True])
 def test_the_figure_shows_what_was_asked_for(data, tmp_path, empty):
-    full = batch_rates(), heard(0.1), pictures(0.001, 0.06), pd.DataFrame([guesses()])
+    secrets = pd.DataFrame([guesses(), *harder_tables._of_figure_4(ends())])
+    full = batch_rates(), heard(0.1), pictures(0.001, 0.06), secrets
     found = tuple(pd.DataFrame() for _ in full) if empty else full
     record = PARAMS.record("03_mnist_idlg", "smoke", data)
     figure = attack_figures.harder(found, record, str(tmp_path))
