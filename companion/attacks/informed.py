@@ -19,13 +19,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from companion.problems.clipped import Batch, Factored, Factors, History
+from companion.problems.clipped import Batch, History
 from ldp_core import quantizer
 from ldp_core.optimizer import Algorithm1, Messages, State
 
 
 class Samples(NamedTuple):
-    """Hypotheses about some targets: features `x [targets, H, features]`, labels `y [targets, H]`.
+    """Hypotheses about some targets: samples `x [targets, H, ...]`, labels `y [targets, H]`.
 
     Each in turn is taken for the truth; the first is what the run was made with.
     """
@@ -87,23 +87,19 @@ def likelihoods(
     same whichever it is. Only so is the ceiling one: what is true is often what a model expects.
     The targets are samples that the agent has from the beginning on.
     """
-    slopes, shifts = backwards(algorithm, ear, agent), _Shifts(algorithm, agent, about.x)
-    features, total = about.x.shape[2], np.zeros((*about.y.shape, about.y.shape[1]))
-    batch = Batch.of(about.x.reshape(-1, features), about.y.ravel())
+    flat = about.x.reshape(*about.y.shape, -1)
+    slopes, shifts = backwards(algorithm, ear, agent), _Shifts(algorithm, agent, flat)
+    features, total = flat.shape[2], np.zeros((*about.y.shape, about.y.shape[1]))
+    batch = Batch.of(about.x.reshape(-1, *about.x.shape[2:]), about.y.ravel())
     for t, slope in enumerate(slopes):
-        found = _factors(oracle, ear.sent[t][agent], batch)
+        found = oracle.model.factors(ear.sent[t][agent], batch, oracle.clip)
         u, rest = (part / oracle.seen(t) for part in found)
         first, behind = np.split(slope, [features * u.shape[1]])
-        told = ((batch.x @ first.reshape(features, -1)) * u).sum(axis=1) + rest @ behind
+        told = (flat.reshape(-1, features) @ first.reshape(features, -1) * u).sum(axis=1)
+        told += rest @ behind
         told = told.reshape(about.y.shape)
         total += told[:, None, :] - told[:, :, None] - shifts.step(t, u, rest)
     return total
-
-
-def _factors(oracle: History, theta: np.ndarray, batch: Batch) -> Factors:
-    if not isinstance(oracle.model, Factored):
-        raise ValueError("the informed attacker needs a model whose gradients come in factors")
-    return oracle.model.factors(theta, batch, oracle.clip)
 
 
 class _Shifts:

@@ -22,7 +22,7 @@ KINDS = {"train": "on the images collected so far", "test": "on images that no a
 SAMPLES_COLOURS = ("#7F2704", "#FD8D3C", "#FDBE85")  # fewer images at a time, darker
 GREY = "#555555"
 PROMISE_COLOURS = ("#08519C", "#4292C6", "#9ECAE1", "#54278F", "#9E9AC8")  # larger delta, darker
-DASHES = {"softmax": "-", "network": "--"}
+DASHES = {"softmax": "-", "network": "--", "convolution": "-."}
 PERCENT = mpl.ticker.PercentFormatter(1.0, decimals=0)
 
 
@@ -183,7 +183,8 @@ def promises(found: promise_tables.Kept, params: Params, record: dict, output: s
     """Return accuracy under promises over time (left), and what the informed attacker reads."""
     if found.ends.empty:
         return Markdown(
-            "No promise was asked for: `promise_targets` and `network_targets` are empty."
+            "No promise was asked for: `promise_targets`, `network_targets` and "
+            "`convolution_targets` are empty."
         )
     figure = Figure(figsize=(10.5, 4.4))
     left, right = figure.subplots(1, 2, width_ratios=[1.25, 1])

@@ -1,10 +1,10 @@
 """Notebook 3: promises for pictures, kept on real digits, and attacked.
 
 Five agents are dealt disjoint shares of the training images, so that every image arrives once. They
-train a softmax, or one hidden layer, on public features (`problems.scattering`), with per-image
-clipping, levels of degree three, gradients at the sent value and a box: what `accountant.promise`
-certifies for all time. Published, and judged here, are *sent* values: an agent's own state is
-private.
+train a softmax, or one hidden layer, on public features (`problems.scattering`), or a convolutional
+network on pixels (`problems.convolution`), with per-image clipping, levels of degree three,
+gradients at the sent value and a box: what `accountant.promise` certifies for all time. Published,
+and judged here, are *sent* values: an agent's own state is private.
 
 CHOSEN holds the settings. They were chosen on a split of the training images (50,000 to train on,
 10,000 to judge by), never on test images, and then left alone.
@@ -23,7 +23,8 @@ from companion.data import streams
 from companion.mnist.digits import digits
 from companion.params import AGENTS
 from companion.problems import scattering
-from companion.problems.clipped import History, Perceptron, Softmax
+from companion.problems.clipped import History, Model, Perceptron, Softmax
+from companion.problems.convolution import Convolution
 from ldp_core import network, optimizer
 from ldp_core.accountant import promise
 from ldp_core.accountant.promise_plan import Plan
@@ -31,11 +32,11 @@ from ldp_core.optimizer import Algorithm1, Schedules
 from ldp_core.randomness import Purpose, generator
 
 Arrays = dict[str, np.ndarray]
-Kind = Literal["softmax", "network"]
+Kind = Literal["softmax", "network", "convolution"]
 Variant = Literal["promise", "twin", "unprotected"]
 SAMPLES = 20  # images of a data point
 WEIGHT, NU, VARSIGMA = 0.25, 0.9, 0.51  # of the edges, and the exponents of both schedules
-HIDDEN = 33  # units of the network's hidden layer
+HIDDEN, FILTERS = 33, 104  # of the network's hidden layer, and of the convolution
 BOX, MARGIN = 16.0, 0.999  # so small that the float64 program keeps the promise too
 LOOKS = 10  # times at which accuracy is judged
 GALLERY = 99  # other pictures among which an attacker looks for the true one
@@ -55,6 +56,7 @@ class Setting(NamedTuple):
 CHOSEN = {
     "softmax": Setting(0.1, 2.6, 0.9, (1500.0, 0.6)),
     "network": Setting(0.3, 0.29, 0.9, (30.0, 0.9)),
+    "convolution": Setting(0.1, 1.9, 0.9, (1000.0, 0.6)),
 }
 UNCLIPPED = 1e3  # a clip that no gradient reaches
 
@@ -65,8 +67,10 @@ def features(data: str, first: int, count: int) -> Arrays:
     return {"x": scattering.features(pictures.numpy()).astype(np.float16)}
 
 
-def model_of(kind: Kind) -> Softmax | Perceptron:
+def model_of(kind: Kind) -> Model:
     """Return the model that is trained."""
+    if kind == "convolution":
+        return Convolution(FILTERS, CLASSES)
     known = scattering.FEATURES
     return Softmax(known, CLASSES) if kind == "softmax" else Perceptron(known, HIDDEN, CLASSES)
 
@@ -104,9 +108,10 @@ def train(
     """Return `t`, `accuracy [times, agents]` of sent values on test images, and what attackers
     read.
 
-    `x`, `y` are features and labels, those of `images` training images first. "twin" runs the same
-    without quantisation, "unprotected" also without clipping, with a step chosen for it. `labels`
-    and `pictures` are the shares that the informed attacker reads of `attacked` images an agent.
+    `x`, `y` are features, or pixels, and labels, those of `images` training images first. "twin"
+    runs the same without quantisation, "unprotected" also without clipping, with a step chosen for
+    it. `labels` and `pictures` are the shares that the informed attacker reads of `attacked` images
+    an agent.
     """
     plan, x = plan_of(kind, delta, images, iterations), x.astype(np.float32)
     oracle, algorithm = oracle_of(kind, plan, x, y, seed, images), plan.algorithm()
@@ -161,7 +166,7 @@ def opened(kind: Kind, variant: Variant, oracle: History, algorithm: Algorithm1)
 def start(kind: Kind, seed: int) -> np.ndarray:
     """Return theta_0 `[1, agents, dim]`."""
     model = model_of(kind)
-    if isinstance(model, Softmax):
+    if not isinstance(model, Perceptron):
         return np.zeros((1, AGENTS, model.dim))
     start = model.start(generator(seed, Purpose.INITIAL))
     return np.repeat(start[None, None], AGENTS, axis=1)
@@ -169,14 +174,20 @@ def start(kind: Kind, seed: int) -> np.ndarray:
 
 def _read(algorithm: Algorithm1, oracle: History, ear: informed.Ear, attacked: int, x, y) -> Arrays:
     """Return the shares `[agents]` of labels, and of pictures among 100, that are found."""
-    shares: dict[str, list[float]] = {"labels": [], "pictures": []}
+    labels, pictures = np.empty((2, AGENTS))
     for agent in range(AGENTS):
         own = oracle.x[agent][:attacked], oracle.y[agent][:attacked]
-        for name, about in (("labels", _relabelled(*own)), ("pictures", _among(*own, x, y))):
-            found = informed.likelihoods(algorithm, oracle, ear, agent, about)
-            right = found.argmax(axis=2) == np.arange(found.shape[1])
-            shares[name].append(float(right.mean()))
-    return {name: np.array(share) for name, share in shares.items()}
+        heard = algorithm, oracle, ear, agent
+        labels[agent] = _right(informed.likelihoods(*heard, _relabelled(*own)))
+        among = informed.likelihoods(*heard, _together(*own, x[:GALLERY], y[:GALLERY]))[0]
+        sets = [[k, *range(attacked, len(among))] for k in range(attacked)]
+        pictures[agent] = _right(np.stack([among[np.ix_(rows, rows)] for rows in sets]))
+    return {"labels": labels, "pictures": pictures}
+
+
+def _right(found: np.ndarray) -> float:
+    """Return how often the likeliest hypothesis is the true one, each taken for it in turn."""
+    return float((found.argmax(axis=2) == np.arange(found.shape[1])).mean())
 
 
 def _relabelled(x: np.ndarray, y: np.ndarray) -> informed.Samples:
@@ -185,8 +196,7 @@ def _relabelled(x: np.ndarray, y: np.ndarray) -> informed.Samples:
     return informed.Samples(np.repeat(x[:, None], CLASSES, axis=1), labels)
 
 
-def _among(x: np.ndarray, y: np.ndarray, others_x, others_y) -> informed.Samples:
-    """Return the hypotheses that the image is the true one, or one of a gallery."""
-    gallery = [np.repeat(part[None, :GALLERY], len(x), axis=0) for part in (others_x, others_y)]
-    pictures = np.concatenate([x[:, None], gallery[0]], axis=1)
-    return informed.Samples(pictures, np.concatenate([y[:, None], gallery[1]], axis=1))
+def _together(x: np.ndarray, y: np.ndarray, others_x, others_y) -> informed.Samples:
+    """Return own images and a gallery as hypotheses about one: all pairs are compared once."""
+    both = np.concatenate([x, others_x]), np.concatenate([y, others_y])
+    return informed.Samples(*(part[None] for part in both))

@@ -18,7 +18,11 @@ from companion.mnist.params import SAMPLES, Params
 ALL = 60_000  # training images of MNIST; with fewer, more noise is needed for the same promise
 ANY = 0.5  # delta of a learner that promises none: its shard is the same for all targets
 BLOCK = 2000  # pictures whose features a shard computes
-MODELS = {"softmax": "softmax on public features", "network": "a hidden layer on public features"}
+MODELS = {
+    "softmax": "softmax on public features",
+    "network": "a hidden layer on public features",
+    "convolution": "convolutions on pixels",
+}
 READ = {"labels": promise.CLASSES, "pictures": promise.GALLERY + 1}  # hypotheses of the attacker
 
 
@@ -35,19 +39,17 @@ class Kept(NamedTuple):
 
 def kept(params: Params, data: MNIST) -> Kept:
     """Return the trainings under a promise, their twins, and the best that promise nothing."""
-    asked = [("softmax", target) for target in params.promise_targets]
-    asked += [("network", target) for target in params.network_targets]
     cases = [
         (kind, variant, target, seed)
-        for kind, target in asked
+        for kind, target in asked(params)
         for seed in range(params.promise_seeds)
         for variant in (("promise", "twin", "unprotected") if seed == 0 else ("promise",))
     ]
-    given = dict(zip("xy", known(params, data), strict=True)) if cases else {}
+    given = _given(params, data, {kind for kind, *_ in cases})
     results = runs.run(
         promise.train,
         [_piece(params, data, *case) for case in cases],
-        given=[given] * len(cases),
+        given=[given[kind] for kind, *_ in cases],
         description=f"promises: {len(cases)} trainings",
     )
     named = [dict(zip(("kind", "variant", "target", "seed"), case, strict=True)) for case in cases]
@@ -61,6 +63,29 @@ def kept(params: Params, data: MNIST) -> Kept:
     return Kept(together, ends, *params.dealt(data))
 
 
+def asked(params: Params) -> list[tuple[promise.Kind, float]]:
+    """Return every model and delta that is asked for."""
+    found: list[tuple[promise.Kind, float]] = [("softmax", one) for one in params.promise_targets]
+    found += [("network", target) for target in params.network_targets]
+    return found + [("convolution", target) for target in params.convolution_targets]
+
+
+def iterations(params: Params, kind: str) -> int:
+    """Return how long a model is trained."""
+    return params.convolution_iterations if kind == "convolution" else params.promise_iterations
+
+
+def _given(params: Params, data: MNIST, kinds: set[str]) -> dict[str, dict[str, np.ndarray]]:
+    """Return what each kind of model learns from: pixels, or public features."""
+    found = {}
+    if "convolution" in kinds:
+        found["convolution"] = dict(zip("xy", pixels(params, data), strict=True))
+    if kinds - {"convolution"}:
+        features = dict(zip("xy", known(params, data), strict=True))
+        found |= dict.fromkeys(("softmax", "network"), features)
+    return found
+
+
 def _piece(params: Params, data: MNIST, kind: str, variant: str, target: float, seed: int) -> dict:
     return {
         "kind": kind,
@@ -68,7 +93,7 @@ def _piece(params: Params, data: MNIST, kind: str, variant: str, target: float, 
         "delta": ANY if variant == "unprotected" else target,
         "seed": params.seed + seed,
         "images": params.dealt(data)[0],
-        "iterations": params.promise_iterations,
+        "iterations": iterations(params, kind),
         "attacked": params.promise_attacked if variant == "promise" else 0,
     }
 
@@ -84,8 +109,19 @@ def known(params: Params, data: MNIST) -> tuple[np.ndarray, np.ndarray]:
         for first in range(start, stop, BLOCK)
     ]
     found = runs.run(promise.features, pieces, description="public features")
-    labels = data.train_labels[:images], data.test_labels[:test]
-    return np.concatenate([part["x"] for part in found]), np.concatenate(labels)
+    return np.concatenate([part["x"] for part in found]), _labels(params, data)
+
+
+def pixels(params: Params, data: MNIST) -> tuple[np.ndarray, np.ndarray]:
+    """Return pixels `[n, 28, 28]` in [0, 1] and labels of the same images, in the same order."""
+    images, test = params.dealt(data)
+    x = np.concatenate([data.train_images[:images], data.test_images[:test]])
+    return (x / 255.0).astype(np.float16), _labels(params, data)
+
+
+def _labels(params: Params, data: MNIST) -> np.ndarray:
+    images, test = params.dealt(data)
+    return np.concatenate([data.train_labels[:images], data.test_labels[:test]])
 
 
 def _end(found: dict[str, np.ndarray]) -> dict:
@@ -98,19 +134,18 @@ def certificates(found: Kept, params: Params) -> pd.DataFrame:
     """Return what is promised, to whom: one image, and a data point of twenty; and (epsilon,
     delta)."""
     rows = []
-    sizes = found.images, params.promise_iterations
-    for kind, targets in (("softmax", params.promise_targets), ("network", params.network_targets)):
-        for target in targets:
-            one, twenty = (promise.plan_of(kind, target, *sizes, copies=n) for n in (1, SAMPLES))
-            rows.append({
-                "model": MODELS[kind],
-                "parameters": one.terms.dim,
-                "δ for all time, one image": one.certificate.delta.max(),
-                "as a program, 100,000 iterations": one.certificate.program.max(),
-                f"δ, a data point of {SAMPLES} images": twenty.certificate.delta.max(),
-                "δ(ε = 1), one image": one.certificate.profile(1.0).max(),
-                "μ (Gaussian of the same affinity)": one.certificate.mu.max(),
-            })  # fmt: skip
+    for kind, target in asked(params):
+        sizes = found.images, iterations(params, kind)
+        one, twenty = (promise.plan_of(kind, target, *sizes, copies=n) for n in (1, SAMPLES))
+        rows.append({
+            "model": MODELS[kind],
+            "parameters": one.terms.dim,
+            "δ for all time, one image": one.certificate.delta.max(),
+            "as a program, 100,000 iterations": one.certificate.program.max(),
+            f"δ, a data point of {SAMPLES} images": twenty.certificate.delta.max(),
+            "δ(ε = 1), one image": one.certificate.profile(1.0).max(),
+            "μ (Gaussian of the same affinity)": one.certificate.mu.max(),
+        })  # fmt: skip
     return pd.DataFrame(rows).round(4)
 
 
@@ -195,10 +230,11 @@ def attack_table(found: Kept) -> pd.DataFrame:
 
 def record(found: Kept, params: Params, data: MNIST, output: str) -> None:
     """Keep every promise in promises.json, beside the best learner of all that promises nothing."""
-    sizes, table = (found.images, params.promise_iterations), summary(found)
+    table = summary(found)
     best = float(table[["unprotected", "twin"]].max().max())
     for row in table.itertuples():
-        terms = promise.plan_of(row.kind, row.target, *sizes).terms
+        T = iterations(params, row.kind)
+        terms = promise.plan_of(row.kind, row.target, found.images, T).terms
         chosen = {
             "clip": float(terms.clip[0]),
             "lam_0": terms.schedules.lam_0,
@@ -215,7 +251,7 @@ def record(found: Kept, params: Params, data: MNIST, output: str) -> None:
             unit="one image of one agent",
             delta=row.delta,
             horizon=promises.FOR_EVER,
-            T=params.promise_iterations,
+            T=T,
             accuracy=(row.accuracy, row.low, row.high),
             runs=row.seeds,
             twin=row.twin,

@@ -2,10 +2,10 @@
 
     g_t^i = 1/N_t sum_{k < N_t} min(1, C / |v_k|) v_k,    v_k = grad loss(theta, sample k),
 
-N_t = samples (warm_up + t + 1), over what agent i has. A *model* knows the sum of clipped gradients
-of some samples: a softmax or one hidden layer in closed form, for the length of a sample's gradient
-follows from the lengths of its factors; any other torch module sample by sample (`PerSample`,
-`torch.func`).
+N_t = samples (warm_up + t + 1), over what agent i has. A *model* knows the clipped gradients of
+some samples: a softmax or one hidden layer in closed form, for the length of a sample's gradient
+follows from the lengths of its factors; a small convolutional network layer by layer
+(`problems.convolution`); any other torch module sample by sample (`PerSample`, `torch.func`).
 
 Outputs are computed in float32, gradients are summed in float64: `accountant.promise` counts on it.
 """
@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -51,27 +51,25 @@ class Batch(NamedTuple):
 
 class Factors(NamedTuple):
     """Clipped gradients of n samples: x u^T for the first layer, x the features, `rest` behind
-    it."""
+    it. Where the first layer does not multiply x, u has no column and `rest` is all."""
 
     u: np.ndarray
     rest: np.ndarray
 
 
-class Model(Protocol):
-    """What the oracle needs to know: how many parameters, whether gradients keep to a cone."""
+class Model:
+    """What is learnt: how many parameters, whether gradients keep to a cone, outputs, gradients."""
 
-    cone: bool
+    cone = False
 
     @property
-    def dim(self) -> int: ...
+    def dim(self) -> int:
+        """Return the number of parameters."""
+        raise NotImplementedError
 
-    def outputs(self, theta: np.ndarray, x: np.ndarray) -> np.ndarray: ...
-
-    def clipped(self, theta: np.ndarray, batch: Batch, clip: float) -> np.ndarray: ...
-
-
-class Factored:
-    """A model whose first layer multiplies the features: its gradients come in `Factors`."""
+    def outputs(self, theta: np.ndarray, x: np.ndarray) -> np.ndarray:
+        """Return the outputs `[n, classes]` at theta `[dim]`."""
+        raise NotImplementedError
 
     def factors(self, theta: np.ndarray, batch: Batch, clip: float) -> Factors:
         """Return the clipped gradient of every sample."""
@@ -80,12 +78,13 @@ class Factored:
     def clipped(self, theta: np.ndarray, batch: Batch, clip: float) -> np.ndarray:
         """Return the sum `[dim]` of the samples' gradients, each clipped."""
         u, rest = self.factors(theta, batch, clip)
-        first = (np.ascontiguousarray(u.T) @ batch.x.astype(np.float64)).T
+        flat = batch.x.reshape(len(batch.x), -1).astype(np.float64)
+        first = (np.ascontiguousarray(u.T) @ flat).T
         return np.concatenate([first.ravel(), rest.sum(axis=0)])
 
 
 @dataclass(frozen=True)
-class Softmax(Factored):
+class Softmax(Model):
     """Softmax regression: outputs x W. A sample's gradient is x (q - e_y)^T."""
 
     features: int
@@ -109,13 +108,12 @@ class Softmax(Factored):
 
 
 @dataclass(frozen=True)
-class Perceptron(Factored):
+class Perceptron(Model):
     """One hidden layer of tanh units: outputs tanh(x V) W + b. theta holds V, then W, then b."""
 
     features: int
     hidden: int
     classes: int = 10
-    cone = False
 
     @property
     def dim(self) -> int:
@@ -154,10 +152,8 @@ class Perceptron(Factored):
         return np.concatenate([first, np.zeros(self.dim - len(first))])
 
 
-class PerSample:
+class PerSample(Model):
     """Any torch module: every sample's gradient by itself, by `torch.func`."""
-
-    cone = False
 
     def __init__(self, module: nn.Module):
         self.module, self.layout = module, layout(module)
@@ -175,8 +171,8 @@ class PerSample:
         with torch.no_grad():
             return self._outputs(torch.as_tensor(theta).float(), torch.as_tensor(x)).numpy()
 
-    def clipped(self, theta: np.ndarray, batch: Batch, clip: float) -> np.ndarray:
-        """Return the sum `[dim]` of the samples' gradients, each clipped."""
+    def factors(self, theta: np.ndarray, batch: Batch, clip: float) -> Factors:
+        """Return the clipped gradient of every sample, all of it in `rest`."""
 
         def loss(theta: torch.Tensor, sample, label) -> torch.Tensor:
             return nn.functional.cross_entropy(self._outputs(theta, sample[None]), label[None])
@@ -184,7 +180,8 @@ class PerSample:
         each = torch.func.vmap(torch.func.grad(loss), (None, 0, 0))
         samples = torch.as_tensor(batch.x), torch.as_tensor(batch.y)
         gradient = each(torch.as_tensor(theta).float(), *samples).numpy().astype(np.float64)
-        return (gradient * shares(np.square(gradient).sum(axis=1), clip)).sum(axis=0)
+        squares = np.square(gradient).sum(axis=1)
+        return Factors(gradient[:, :0], gradient * shares(squares, clip))
 
 
 def errors(outputs: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -2,21 +2,29 @@
 
 import numpy as np
 import pytest
+from torch import nn
 
 from companion.attacks import informed
-from companion.problems.clipped import History, Perceptron, Softmax
+from companion.problems.clipped import History, Perceptron, PerSample, Softmax
+from companion.problems.convolution import Convolution
 from ldp_core import network, optimizer, quantizer
 from ldp_core.optimizer import Algorithm1, Schedules
 from ldp_core.randomness import Purpose, generator
 
 T, AGENT = 5, 1
+MODELS = {
+    "softmax": (Softmax(3, 2), (3,)),
+    "network": (Perceptron(3, 2, 2), (3,)),
+    "convolution": (Convolution(2, 2), (28, 28)),
+    "module": (PerSample(nn.Sequential(nn.Linear(3, 2), nn.Tanh(), nn.Linear(2, 2))), (3,)),
+}
 
 
-def heard_run(model):
+def heard_run(model, shape):
     """Return algorithm, oracle, ear and transcript of a small run with steps far above the
     shifts."""
     random = generator(5, Purpose.DATA)
-    x = random.normal(size=(5, 24, 3)).astype(np.float32)
+    x = random.normal(size=(5, 24, *shape)).astype(np.float32)
     y = random.integers(2, size=(5, 24))
     oracle = History(model, x, y, clip=0.5, warm_up=4, samples=2)
     schedules = Schedules(2.0, 0.9, (20.0,) * 5, (0.51,) * 5)
@@ -56,10 +64,10 @@ def exact(algorithm, oracle, transcript, start, x, y):
     return total
 
 
-@pytest.mark.parametrize("model", [Softmax(3, 2), Perceptron(3, 2, 2)], ids=["softmax", "network"])
-def test_likelihoods_are_those_of_the_messages(model):
+@pytest.mark.parametrize("name", MODELS)
+def test_likelihoods_are_those_of_the_messages(name):
     """States move by small parts of a step, so that what is left out is below five per cent."""
-    algorithm, oracle, ear, transcript, start = heard_run(model)
+    algorithm, oracle, ear, transcript, start = heard_run(*MODELS[name])
     true_x, true_y = oracle.x[AGENT][0], oracle.y[AGENT][0]
     x = np.stack([true_x, true_x, -true_x, oracle.x[0][3]])
     y = np.stack([true_y, 1 - true_y, true_y, oracle.y[0][3]])

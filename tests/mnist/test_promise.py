@@ -16,7 +16,7 @@ from companion.problems import scattering
 from ldp_core.accountant.promise import certify
 from ldp_core.randomness import Purpose, generator
 
-KINDS = ("softmax", "network")
+KINDS = ("softmax", "network", "convolution")
 
 
 @pytest.fixture
@@ -28,6 +28,15 @@ def small(monkeypatch):
     centres, y = random.normal(size=(10, 6)), random.integers(4, size=1050)
     x = centres[y] + 0.1 * random.normal(size=(1050, 6))
     return (x / np.linalg.norm(x, axis=1, keepdims=True)).astype(np.float16), y
+
+
+@pytest.fixture
+def drawn(small, monkeypatch):
+    """Return pictures of the same classes: of each one kind of stroke, with some noise."""
+    monkeypatch.setattr(promise, "FILTERS", 8)
+    random, y = generator(8, Purpose.SYNTHETIC), small[1]
+    strokes = scattering.strokes(4, 1)[y]
+    return (strokes + 0.7 * random.normal(size=strokes.shape)).astype(np.float16), y
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -48,10 +57,11 @@ def test_more_images_need_less_noise_for_each_unit_of_step():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_run_is_what_is_certified_and_twins_learn(small, monkeypatch, kind):
+def test_what_is_run_is_what_is_certified_and_twins_learn(small, drawn, monkeypatch, kind):
     """A thousand samples at delta = 0.95: four classes, easily told apart by those who clip."""
     monkeypatch.setattr(promise, "LOOKS", 2)
-    arguments = {"seed": 0, "images": 1000, "iterations": 8, "x": small[0], "y": small[1]}
+    x, y = drawn if kind == "convolution" else small
+    arguments = {"seed": 0, "images": 1000, "iterations": 8, "x": x, "y": y}
     found, twin, plain = (
         promise.train(kind, variant, 0.95, attacked=count, **arguments)
         for variant, count in (("promise", 3), ("twin", 0), ("unprotected", 0))
@@ -59,7 +69,7 @@ def test_what_is_run_is_what_is_certified_and_twins_learn(small, monkeypatch, ki
     assert found["t"].tolist() == [1, 8] and found["accuracy"].shape == (2, 5)
     assert (found["delta"] <= 0.95).all() and (found["program"] >= found["delta"]).all()
     assert found["labels"].shape == found["pictures"].shape == (5,)
-    least = {"softmax": 0.9, "network": 0.5}[kind]  # chance: 0.25
+    least = {"softmax": 0.9, "network": 0.5, "convolution": 0.9}[kind]  # chance: 0.25
     assert twin["accuracy"][-1].mean() > least
     assert not np.array_equal(plain["accuracy"], twin["accuracy"])
     assert "labels" not in twin

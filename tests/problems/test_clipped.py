@@ -1,12 +1,13 @@
-"""Clipped gradients in closed form, against torch's own derivative of every single sample."""
+"""Clipped gradients, fast, against torch's own derivative of every single sample."""
 
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
-from companion.problems import clipped
+from companion.problems import clipped, convolution, scattering
 from companion.problems.clipped import Batch, History, Perceptron, PerSample, Softmax
+from companion.problems.convolution import Convolution
 from ldp_core import clipping, network
 from ldp_core.accountant import promise, promise_plan
 from ldp_core.optimizer import Schedules
@@ -64,6 +65,67 @@ def test_any_module_sample_by_sample():
     np.testing.assert_allclose(found, expected, atol=1e-5, rtol=1e-4)
     outputs = ours.outputs(reordered(theta), X)
     np.testing.assert_allclose(outputs, model.outputs(theta, X), atol=1e-5)
+
+
+class Small(nn.Module):
+    """The network of `problems.convolution` in torch's words, its parameters in the same order."""
+
+    def __init__(self, filters, classes):
+        super().__init__()
+        self.known = [torch.tensor(part) for part in convolution.public(filters)]
+        self.changes = nn.Parameter(torch.zeros(37, filters))
+        self.dense = nn.Parameter(torch.zeros(16 * filters + 1, classes))
+
+    def forward(self, x):
+        first, mean, mixture = self.known
+        weights = first + convolution.SCALE * self.changes
+        kernels = weights[:-1].T.reshape(-1, 1, 6, 6)
+        maps = torch.tanh(nn.functional.conv2d(x[:, None], kernels, weights[-1], stride=2))
+        cells = nn.functional.avg_pool2d(maps, 3).flatten(2).mT
+        white = ((cells - mean) @ mixture).flatten(1)
+        constant = torch.full((len(x), 1), convolution.CONSTANT)
+        return torch.cat([white, constant], dim=1) @ self.dense
+
+
+def pictures(count):
+    random = generator(4, Purpose.DATA)
+    return random.uniform(size=(count, 28, 28)).astype(np.float32), random.integers(3, size=count)
+
+
+@pytest.mark.parametrize("clip", [0.2, 100.0])
+def test_convolutions_layer_by_layer_are_torch_sample_by_sample(monkeypatch, clip):
+    monkeypatch.setattr(convolution, "PIECE", 4)
+    ours, theirs = Convolution(5, 3), PerSample(Small(5, 3))
+    theta, batch = 3.0 * draw((ours.dim,)), Batch.of(*pictures(9))
+    assert ours.dim == theirs.dim == 37 * 5 + 81 * 3
+    outputs, expected = (one.outputs(theta, batch.x) for one in (ours, theirs))
+    np.testing.assert_allclose(outputs, expected, atol=1e-4, rtol=1e-4)
+    (none, rows), (_, expected) = (one.factors(theta, batch, clip) for one in (ours, theirs))
+    assert rows.dtype == np.float64 and none.shape == (9, 0)
+    close = 1e-5 * np.abs(expected).max()
+    np.testing.assert_allclose(rows, expected, atol=close, rtol=1e-3)
+    total = ours.clipped(theta, batch, clip)
+    np.testing.assert_allclose(total, rows.sum(axis=0), atol=close)
+    np.testing.assert_allclose(total, theirs.clipped(theta, batch, clip), atol=9 * close)
+
+
+def test_a_huge_gradient_of_a_convolution_is_cut_to_the_clip():
+    """Weights and pixels a thousand times too large: the longest row has length C."""
+    model = Convolution(5, 3)
+    x, y = pictures(9)
+    rows = model.factors(1e3 * draw((model.dim,)), Batch.of(1e3 * x, y), 0.1).rest
+    assert np.linalg.norm(rows, axis=1).max() == pytest.approx(0.1, rel=1e-12)
+    short = [model.factors(np.zeros(model.dim), Batch.of(x, y), clip).rest for clip in (9.0, 99.0)]
+    np.testing.assert_array_equal(*short)  # what is shorter than the clip is left alone
+
+
+def test_public_constants_centre_and_scale_what_strokes_become():
+    model = Convolution(5, 80)  # W hands on its inputs, but for the constant
+    theta = np.concatenate([np.zeros(model.first), np.eye(81, 80).ravel()])
+    strokes = scattering.strokes(convolution.STROKES, convolution.PUBLIC).astype(np.float32)
+    white = model.outputs(theta, strokes)
+    assert np.abs(white.mean(axis=0)).max() < 1e-5
+    assert np.square(white).sum(axis=1).mean() == pytest.approx(1.0, abs=1e-4)
 
 
 def test_the_oracle_averages_what_was_seen_whatever_the_chunks(monkeypatch):
