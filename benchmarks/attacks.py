@@ -14,6 +14,7 @@ import time
 import numpy as np
 import torch
 
+from benchmarks import medians, one_thread
 from companion.attacks import inversion, matching
 from companion.data import mnist
 from companion.problems import parameters
@@ -25,28 +26,18 @@ SEED = 0
 RECOVERED = 1e-2
 
 
+@one_thread()
 def main(quick: bool = False) -> dict[str, float]:
     """Print and return the measurements; `quick` makes them small enough for a test."""
     images, alone, calls = (2, 1, 2) if quick else (24, 12, reference.CALLS)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        return _measure(images, alone, calls)
-    finally:
-        torch.set_num_threads(threads)
-
-
-def _measure(images: int, alone: int, calls: int) -> dict[str, float]:
-    module, theta, x, y, start = _problem(images)
+    module, *problem = _problem(images)
+    theta, x, y, _ = problem
     heard = matching.gradients(module, theta, x, y)
-    one_by_one, evaluation = _reference(
-        module, theta[:alone], x[:alone], y[:alone], start[:alone], calls
-    )
+    one_by_one, evaluation = _reference(module, *(part[:alone] for part in problem), calls)
+    steps = {"same steps": 20 * calls, "line search": min(600, 20 * calls)}
     batched = {
-        "same steps": _batched(module, theta, heard, x, steps=20 * calls, line_search=False),
-        "line search": _batched(
-            module, theta, heard, x, steps=min(600, 20 * calls), line_search=True
-        ),
+        name: _batched(module, theta, heard, x, steps=most, line_search=name == "line search")
+        for name, most in steps.items()
     }
     per_evaluation = evaluation / _evaluation(module, theta, heard)
     print(
@@ -93,32 +84,23 @@ def _reference(module, theta, x, y, start, calls: int) -> tuple[tuple[float, flo
         image, _, _, used = reference.idlg(module, original, start[k : k + 1], calls=calls)
         recovered += float((image - x[k : k + 1]).square().mean()) < RECOVERED
         evaluations += used
-    seconds = time.process_time() - began
-    return (60 * len(x) / seconds, recovered / len(x)), seconds / evaluations
+    taken = time.process_time() - began
+    return (60 * len(x) / taken, recovered / len(x)), taken / evaluations
 
 
 def _batched(module, theta, heard, x, steps: int, line_search: bool) -> tuple[float, float]:
     """Return (attacks a minute, share recovered) of the batched attack."""
     began = time.process_time()
     found = inversion.idlg(module, theta, heard, seed=SEED, steps=steps, line_search=line_search)
-    seconds = time.process_time() - began
-    return 60 * len(x) / seconds, float(
-        ((found.images - x).square().flatten(1).mean(dim=1) < RECOVERED).float().mean()
-    )
+    taken = time.process_time() - began
+    errors = (found.images - x).square().flatten(1).mean(dim=1)
+    return 60 * len(x) / taken, float((errors < RECOVERED).float().mean())
 
 
 def _evaluation(module, theta, heard, rounds: int = 5) -> float:
     """Return the median seconds per image of one evaluation of the whole batch."""
-    loss = matching.Matching(
-        module, theta, heard, inversion.SHAPE, torch.zeros(len(heard), dtype=torch.long)
-    )
-    guess, times = torch.full((len(heard), loss.pixels), 0.5), []
-    for _ in range(rounds + 1):
-        began = time.process_time()
-        loss(guess)
-        times.append(time.process_time() - began)
-    return float(np.median(times[1:])) / len(heard)
-
-
-if __name__ == "__main__":
-    main()
+    labels = torch.zeros(len(heard), dtype=torch.long)
+    loss = matching.Matching(module, theta, heard, inversion.SHAPE, labels)
+    guess = torch.full((len(heard), loss.pixels), 0.5)
+    taken = medians({"loss": lambda: loss(guess)}, rounds, time.process_time)["loss"]
+    return taken / len(heard)

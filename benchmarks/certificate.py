@@ -8,10 +8,10 @@ privacy loss distribution on a grid; ours is one line. Ratios are measured in on
 from __future__ import annotations
 
 import math
-import time
 
 import numpy as np
 
+from benchmarks import best
 from ldp_core import network, quantizer
 from ldp_core.accountant import promise, promise_plan
 from ldp_core.accountant.promise import Terms
@@ -27,8 +27,8 @@ def main(quick: bool = False) -> dict[str, float]:
     net, schedules = network.paper(), Schedules(300.0, 0.81, (15.0,) * 5, (0.51,) * 5)
     terms = Terms(net, schedules, **SETTING)
     seconds = {
-        "certificate": _best(lambda: promise.certify(terms, math.inf, horizon=horizon), repeats),
-        "plan": _best(
+        "certificate": best(lambda: promise.certify(terms, math.inf, horizon=horizon), repeats),
+        "plan": best(
             lambda: promise_plan.plan(net, horizon, 0.1, horizon=horizon, **SETTING), repeats
         ),
     }
@@ -46,7 +46,7 @@ def _against_google(terms: Terms, repeats: int) -> dict[str, float]:
         print("dp_accounting is not installed: no comparison with Google's accountant")
         return {}
     theirs, ours = _google(pld), float(_ours(terms)[0])
-    slow, fast = _best(lambda: _google(pld), repeats), _best(lambda: _ours(terms), 20 * repeats)
+    slow, fast = best(lambda: _google(pld), repeats), best(lambda: _ours(terms), 20 * repeats)
     print(f"{MESSAGES} messages: ours {ours:.4f} in {fast * 1e6:.0f} us, Google's {theirs:.4f}")
     print(f"  in {slow:.2f} s: {slow / fast:.0f} times faster, {ours / theirs:.2f} times the bound")
     return {"Google's PLD / ours, time": slow / fast, "ours / Google's PLD, bound": ours / theirs}
@@ -63,17 +63,3 @@ def _google(pld) -> float:
     upper, lower = (dict(enumerate(np.log(law[kept]).tolist())) for law in laws)
     one = pld.from_two_probability_mass_functions(lower, upper, value_discretization_interval=1e-4)
     return one.self_compose(MESSAGES).get_delta_for_epsilon(0.0)
-
-
-def _best(function, repeats: int) -> float:
-    function()
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        function()
-        times.append(time.perf_counter() - start)
-    return min(times)
-
-
-if __name__ == "__main__":
-    main()

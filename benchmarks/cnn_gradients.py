@@ -3,12 +3,11 @@ do?"""
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from benchmarks import medians
 from companion.problems import neural, parameters
 from companion.problems.cnn import CNN
 from ldp_core.randomness import Purpose, generator
@@ -21,7 +20,7 @@ def main(quick: bool = False) -> dict[str, float]:
     agents, samples, rounds = (2, 64, 1) if quick else (5, 512, 5)
     chunks = sorted({32, neural.CHUNK} if quick else {16, 32, 64, 128, 256, neural.CHUNK})
     oracle, theta = _problem(agents, samples)
-    seconds = _medians({chunk: _call(oracle, theta, chunk) for chunk in chunks}, rounds)
+    seconds = medians({chunk: _call(oracle, theta, chunk) for chunk in chunks}, rounds)
     rates = {chunk: agents * samples / seconds[chunk] for chunk in chunks}
     best, default = max(chunks, key=rates.__getitem__), rates[neural.CHUNK]
     print(f"sample-gradients/s of the CNN, {agents} agents x {samples} samples, by chunk:")
@@ -57,21 +56,6 @@ def _call(oracle: neural.FullHistory, theta: np.ndarray, chunk: int):
     return lambda: other(theta, other.iterations - 1)
 
 
-def _medians(calls: dict, rounds: int) -> dict:
-    """Return the median seconds of every call.
-
-    All calls take turns, so that what else the machine does hits them alike.
-    """
-    times: dict = {key: [] for key in calls}
-    for turn in range(rounds + 1):
-        for key, call in calls.items():
-            start = time.perf_counter()
-            call()
-            if turn > 0:  # the first turn warms up
-                times[key].append(time.perf_counter() - start)
-    return {key: float(np.median(seconds)) for key, seconds in times.items()}
-
-
 def _flop_per_sample() -> float:
     """Return the additions and multiplications of one sample's gradient, counted by torch
     (convolutions and products alone)."""
@@ -87,8 +71,4 @@ def _matrix_product_rate(rounds: int, side: int = 1024) -> float:
     """Return the operations a second of a plain float32 matrix product on all of torch's
     threads."""
     a = torch.ones(side, side)
-    return 2 * side**3 / _medians({"product": lambda: a @ a}, 3 * rounds)["product"]
-
-
-if __name__ == "__main__":
-    main()
+    return 2 * side**3 / medians({"product": lambda: a @ a}, 3 * rounds)["product"]

@@ -3,19 +3,18 @@ how fast is the stand-in?"""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
+from benchmarks import seconds
+from companion import files
 from companion.data import recordings, streams, synthetic_eeg
 
 PEOPLE = range(1, 10)
@@ -26,36 +25,33 @@ UNCHECKED = replace(recordings.PHYSIONET, checked=False)
 def main(quick: bool = False) -> dict[str, float]:
     """Print and return the measurements; `quick` takes two people instead of nine."""
     people = list(PEOPLE)[:2] if quick else list(PEOPLE)
-    results = {}
-    with tempfile.TemporaryDirectory() as folder, _cache_in(Path(folder) / "cache"):
-        what = _nine_people(Path(folder), people)
-        importing = _seconds(
-            lambda: subprocess.run([sys.executable, "-c", "import moabb"], check=True)
-        )
-        _load(Path(folder), people[:1])  # moabb is imported now
-        shutil.rmtree(Path(folder) / "cache")
-        first = _seconds(lambda: _load(Path(folder), people))
-        second = min(_seconds(lambda: _load(Path(folder), people)) for _ in range(3))
-    results["first / second load, moabb imported before"] = first / second
-    results["first / second load, with moabb's import"] = (first + importing) / second
+    with tempfile.TemporaryDirectory() as name:
+        folder, cache = Path(name), Path(name) / "cache"
+        with files.variables({"LDP_CACHE": str(cache)}):
+            what = _nine_people(folder, people)
+            moabb = [sys.executable, "-c", "import moabb"]
+            importing = seconds(lambda: subprocess.run(moabb, check=True))
+            _load(folder, people[:1])  # moabb is imported now
+            shutil.rmtree(cache)
+            first = seconds(lambda: _load(folder, people))
+            second = min(seconds(lambda: _load(folder, people)) for _ in range(3))
     print(
         f"{len(people)} PhysionetMI subjects ({what}): first {first:.2f} s by moabb, second "
         f"{second:.3f} s from the cache, "
         f"files checked both times: {first / second:.0f} times faster; with moabb's import "
         f"{(first + importing) / second:.0f} times"
     )
-    results["seconds for the synthetic stand-in"] = made = _seconds(
-        lambda: synthetic_eeg.generate(0, people)
-    )
+    made = seconds(lambda: synthetic_eeg.generate(0, people))
     print(f"synthetic stand-in, {len(people)} people: {made:.1f} s")
     runs = 20 if quick else 200
-    drawing = _seconds(lambda: streams.history(0, runs, 5, 1000, 2, 8124, 2000))
-    results["seconds for the samples of 2000 runs"] = drawing * 2000 / runs
-    print(
-        f"samples of 2000 runs x 5 agents x 1000 iterations: {drawing * 2000 / runs:.1f} s (from "
-        f"{runs} runs)"
-    )
-    return results
+    drawing = seconds(lambda: streams.history(0, runs, 5, 1000, 2, 8124, 2000)) * 2000 / runs
+    print(f"samples of 2000 runs x 5 agents x 1000 iterations: {drawing:.1f} s (from {runs} runs)")
+    return {
+        "first / second load, moabb imported before": first / second,
+        "first / second load, with moabb's import": (first + importing) / second,
+        "seconds for the synthetic stand-in": made,
+        "seconds for the samples of 2000 runs": drawing,
+    }
 
 
 def _nine_people(folder: Path, people: list[int]) -> str:
@@ -92,25 +88,3 @@ def _write_edf(path: Path) -> None:
 def _load(folder: Path, people: list[int]) -> None:
     for person in people:
         recordings.load(UNCHECKED, person, folder)
-
-
-def _seconds(action) -> float:
-    start = time.perf_counter()
-    action()
-    return time.perf_counter() - start
-
-
-@contextlib.contextmanager
-def _cache_in(folder: Path) -> Iterator[None]:
-    before = os.environ.get("LDP_CACHE")
-    os.environ["LDP_CACHE"] = str(folder)
-    try:
-        yield
-    finally:
-        os.environ.pop("LDP_CACHE")
-        if before is not None:
-            os.environ["LDP_CACHE"] = before
-
-
-if __name__ == "__main__":
-    main()

@@ -8,25 +8,19 @@ gradient-inversion code is written. Ratios are of one run.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 import numpy as np
 import torch
 
+from benchmarks import one_thread, seconds
 from companion.attacks import lbfgs, signals
 from companion.problems.eegnet import EEGNet
 from companion.problems.eegnet_history import initial_state
 from companion.problems.parameters import layout
 
 CHANNELS, SAMPLES, FS, CLASSES = 22, 160, 80.0, 4
-TRIALS, STATES, STEPS, ALONE = (
-    16,
-    8,
-    20,
-    3,
-)  # so many are inverted at once, and so many one at a time
-QUICK = 2, 2, 2, 1
+SIZES, QUICK = (16, 8, 20, 3), (2, 2, 2, 1)  # trials at once, states, steps, trials one at a time
 
 
 def scene(trials: int, states: int):
@@ -36,24 +30,13 @@ def scene(trials: int, states: int):
     theta = np.repeat(theta[None], trials, axis=0)
     shape = signals.fourier(CHANNELS, SAMPLES, FS, (6.0, 34.0))
     random = torch.Generator().manual_seed(0)
-    x, labels = (
-        shape.signal(torch.randn(trials, shape.unknowns, generator=random)),
-        np.arange(trials) % CLASSES,
-    )
-    gradients = signals.trial_gradients(
-        network, torch.tensor(theta, dtype=torch.float32), x, torch.tensor(labels)
-    ).numpy()
+    x = shape.signal(torch.randn(trials, shape.unknowns, generator=random))
+    labels, vectors = np.arange(trials) % CLASSES, torch.tensor(theta, dtype=torch.float32)
+    gradients = signals.trial_gradients(network, vectors, x, torch.tensor(labels)).numpy()
     return network, theta, gradients, labels, shape
 
 
-def plain(
-    network: EEGNet,
-    theta: np.ndarray,
-    gradients: np.ndarray,
-    label: int,
-    shape: signals.Shape,
-    steps: int,
-) -> None:
+def plain(network: EEGNet, theta, gradients, label: int, shape: signals.Shape, steps: int) -> None:
     """Invert one trial through the module itself, one state after the other."""
     where, target = layout(network), torch.tensor([label])
     wanted = torch.tensor(gradients, dtype=torch.float32)
@@ -78,35 +61,19 @@ def plain(
 
 
 def per_minute(work: Callable[[], None], trials: int) -> float:
-    start = time.perf_counter()
-    work()
-    return 60 * trials / (time.perf_counter() - start)
+    return 60 * trials / seconds(work)
 
 
+@one_thread()
 def main(quick: bool = False) -> dict[str, float]:
     """Print and return the measurements; `quick` makes them small enough for a test."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        return _measure(*(QUICK if quick else (TRIALS, STATES, STEPS, ALONE)))
-    finally:
-        torch.set_num_threads(threads)
-
-
-def _measure(trials: int, states: int, steps: int, few: int) -> dict[str, float]:
+    trials, states, steps, few = QUICK if quick else SIZES
     network, theta, gradients, labels, shape = scene(trials, states)
 
     def invert(rows: slice) -> None:
-        signals.invert(
-            network,
-            theta[rows],
-            gradients[rows],
-            labels[rows],
-            shape,
-            numbers=np.arange(trials)[rows],
-            steps=steps,
-            seed=0,
-        )
+        chosen = (theta[rows], gradients[rows], labels[rows])
+        numbers = np.arange(trials)[rows]
+        signals.invert(network, *chosen, shape, numbers=numbers, steps=steps, seed=0)
 
     def alone() -> None:
         for k in range(few):
@@ -129,7 +96,3 @@ def _measure(trials: int, states: int, steps: int, few: int) -> dict[str, float]
     for name, rate in rates.items():
         print(f"{name:48s} {rate:8.1f} trials a minute  {rate / slowest:6.1f} x")
     return rates
-
-
-if __name__ == "__main__":
-    main()

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 from torch.nn.functional import avg_pool2d, cross_entropy, elu
 
+from benchmarks import medians, one_thread
 from companion.problems.eegnet import EPS, EEGNet
 from ldp_core.randomness import Purpose, generator
 
@@ -36,23 +37,21 @@ class Published(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Return the outputs of trials [trials, channels, samples]."""
-        maps = avg_pool2d(
-            elu(self.norm2(self.spatial(self.norm1(self.temporal(x[:, None]))))), (1, 4)
-        )
+        maps = self.norm2(self.spatial(self.norm1(self.temporal(x[:, None]))))
+        maps = avg_pool2d(elu(maps), (1, 4))
         maps = avg_pool2d(elu(self.norm3(self.pointwise(self.separable(maps)))), (1, 8))
         return self.output(maps.flatten(1))
 
 
+@one_thread()
 def main(quick: bool = False) -> dict[str, float]:
     """Print and return the measurements, forward and backward on one thread; `quick` makes them
     small enough for a test.
     """
-    rounds, threads = 2 if quick else 15, torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        seconds, apart = _measure(rounds)
-    finally:
-        torch.set_num_threads(threads)
+    rounds = 2 if quick else 15
+    ways = _ways()
+    seconds = medians(ways, rounds, time.process_time)
+    apart = _apart([way() for way in ways.values()])
     print(
         f"EEGNet, {BATCH} trials of {CHANNELS} x {SAMPLES}, forward and backward, CPU time of one "
         f"thread, median of {rounds}:"
@@ -71,8 +70,8 @@ def main(quick: bool = False) -> dict[str, float]:
     }
 
 
-def _measure(rounds: int) -> tuple[dict[str, float], float]:
-    """Return the median seconds of every way, and how far their gradients lie apart."""
+def _ways() -> dict[str, Callable[[], dict[str, torch.Tensor]]]:
+    """Return functions that compute the same gradient, by parameter, in different ways."""
     draw = generator(SEED, Purpose.SYNTHETIC)
     x = torch.from_numpy(draw.standard_normal((BATCH, CHANNELS, SAMPLES), dtype=np.float32))
     y = torch.from_numpy(draw.integers(CLASSES, size=BATCH))
@@ -81,32 +80,21 @@ def _measure(rounds: int) -> tuple[dict[str, float], float]:
         network = EEGNet(CHANNELS, SAMPLES, FS, CLASSES)
         published = Published(network)
     prepared = network.prepare(x)
-    ways: dict[str, tuple[nn.Module, Callable[[], torch.Tensor]]] = {
-        "published order": (published, lambda: cross_entropy(published(x), y)),
-        "cheap order": (network, lambda: cross_entropy(network(x), y)),
-        "cheap order, trials prepared": (network, lambda: cross_entropy(network(prepared), y)),
+
+    def gradient(module: nn.Module, trials: torch.Tensor) -> dict[str, torch.Tensor]:
+        loss, parameters = cross_entropy(module(trials), y), dict(module.named_parameters())
+        unused = {"allow_unused": True, "materialize_grads": True}
+        found = torch.autograd.grad(loss, list(parameters.values()), **unused)
+        return dict(zip(parameters, found, strict=True))
+
+    return {
+        "published order": lambda: gradient(published, x),
+        "cheap order": lambda: gradient(network, x),
+        "cheap order, trials prepared": lambda: gradient(network, prepared),
     }
-    times: dict[str, list[float]] = {name: [] for name in ways}
-    gradients: dict[str, dict[str, torch.Tensor]] = {}
-    for turn in range(
-        rounds + 1
-    ):  # all take turns, so that what else the machine does hits them alike
-        for name, (module, loss) in ways.items():
-            start = time.process_time()
-            found = torch.autograd.grad(
-                loss(), list(module.parameters()), allow_unused=True, materialize_grads=True
-            )
-            if turn > 0:  # the first turn warms up
-                times[name].append(time.process_time() - start)
-            gradients[name] = dict(zip(dict(module.named_parameters()), found, strict=True))
-    first = gradients["published order"]
-    apart = max(
-        float((part[name] - first[name]).abs().max())
-        for part in gradients.values()
-        for name in first
-    )
-    return {name: float(np.median(values)) for name, values in times.items()}, apart
 
 
-if __name__ == "__main__":
-    main()
+def _apart(gradients: list[dict[str, torch.Tensor]]) -> float:
+    """Return the largest difference of a gradient from the first."""
+    first, *others = gradients
+    return max(float((part[name] - first[name]).abs().max()) for part in others for name in first)

@@ -40,9 +40,8 @@ def trajectories(iterations: int) -> list[exact.Pair]:
     )
     transcript, start = optimizer.Transcript(), np.zeros((1, features.dim))
     oracle = Logistic(features, data.labels, history[None])
-    optimizer.run(
-        algorithm, oracle, np.zeros((1, 5, features.dim)), iterations, seed=SEED, observe=transcript
-    )
+    everybody = np.zeros((1, 5, features.dim))
+    optimizer.run(algorithm, oracle, everybody, iterations, seed=SEED, observe=transcript)
     laws = []
     for agent in range(5):
         received = trajectory.received(algorithm, transcript, agent)
@@ -55,9 +54,8 @@ def trajectories(iterations: int) -> list[exact.Pair]:
         pairs = []
         for (t, theta, psi), (_, other_theta, other_psi) in zip(*sides, strict=True):
             step = algorithm.schedules.step(t)[agent]
-            pairs.append(
-                exact.pair(np.hstack([theta, psi]), np.hstack([other_theta, other_psi]), step)
-            )
+            ours, theirs = np.hstack([theta, psi]), np.hstack([other_theta, other_psi])
+            pairs.append(exact.pair(ours, theirs, step))
         laws.append(exact.joined(pairs))
     return laws
 
@@ -100,11 +98,8 @@ def main(quick: bool = False) -> dict[str, float]:
     part = exact.Pair(0.0, 0.0, laws[0].a[:PART], laws[0].b[:PART])
     _, seconds = timed(plain, part, SAMPLES, generator(SEED, Purpose.MONTE_CARLO))
     per_coordinate = seconds / len(part.a)
-    own, bracket, numpys = (
-        sum(time for _, time in ours),
-        sum(time for _, time in certain),
-        per_coordinate * coordinates,
-    )
+    own, bracket = (sum(taken for _, taken in each) for each in (ours, certain))
+    numpys = per_coordinate * coordinates
     print(
         f"exact total variation, 5 agents, T = {iterations}, {coordinates} coordinates that "
         f"differ, {SAMPLES} samples each"
@@ -123,7 +118,3 @@ def main(quick: bool = False) -> dict[str, float]:
         "plain numpy / Monte Carlo": numpys / own,
         "plain numpy / certain bounds": numpys / bracket,
     }
-
-
-if __name__ == "__main__":
-    main()

@@ -3,18 +3,18 @@ machine could do?"""
 
 from __future__ import annotations
 
-import time
 import tracemalloc
 
 import numba
 import numpy as np
 
+from benchmarks import best
 from companion.data import mushrooms, streams
 from companion.problems.logistic import Logistic
 from companion.problems.onehot import OneHot
 from ldp_core import engine, network, optimizer
 
-AGENTS, SAMPLES, SEED = 5, 2, 0
+AGENTS, SAMPLES, SEED, REPEATS = 5, 2, 0, 7
 
 
 def main(quick: bool = False) -> dict[str, float]:
@@ -28,17 +28,14 @@ def main(quick: bool = False) -> dict[str, float]:
         engine = _engine_seconds(features, data.labels, history)
         loop = _loop_seconds(features, data.labels, history[0])
         oracle = _oracle_seconds(features, data.labels, history)
+        rate = AGENTS * SAMPLES * steps / oracle / 1e6
         results[f"speed-up at {steps} history steps"] = loop / engine
-        results[f"million sample-gradients/s at {steps}"] = AGENTS * SAMPLES * steps / oracle / 1e6
+        results[f"million sample-gradients/s at {steps}"] = rate
         print(
             f"history of {steps} steps, {runs} runs: a run-iteration takes {engine * 1e6:.0f} us "
-            "in the engine, "
-            f"{loop * 1e6:.0f} us in the per-agent numpy loop: {loop / engine:.1f} times faster"
-        )
-        print(
-            f"  gradients alone: {AGENTS * SAMPLES * steps / oracle / 1e6:.0f} million "
-            "sample-gradients a second on "
-            f"{numba.get_num_threads()} threads"
+            f"in the engine, {loop * 1e6:.0f} us in the per-agent numpy loop: "
+            f"{loop / engine:.1f} times faster\n  gradients alone: {rate:.0f} million "
+            f"sample-gradients a second on {numba.get_num_threads()} threads"
         )
     results.update(_ceilings(features))
     if not quick:
@@ -52,37 +49,25 @@ def _algorithm() -> optimizer.Algorithm1:
     )
 
 
-def _best(function, repeats: int = 7) -> float:
-    function()
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        function()
-        times.append(time.perf_counter() - start)
-    return min(times)
-
-
 def _engine_seconds(features: OneHot, labels: np.ndarray, history: np.ndarray) -> float:
     """Return seconds per run for one full iteration at the end of the history: coins, messages,
     gradients, updates."""
-    algorithm, oracle, runs = (
-        engine.Compiled(_algorithm()),
-        Logistic(features, labels, history),
-        range(len(history)),
-    )
-    t = history.shape[2] - 1
+    algorithm, oracle = engine.Compiled(_algorithm()), Logistic(features, labels, history)
+    runs, t = range(len(history)), history.shape[2] - 1
     theta = np.random.default_rng(SEED).normal(size=(len(history), AGENTS, features.dim))
     state = optimizer.State(t, theta, theta, np.eye(AGENTS))
     coins = algorithm.coins(SEED)
-    return _best(
-        lambda: algorithm.step(state, oracle(theta, t), coins(runs, t, features.dim)), 15
-    ) / len(history)
+
+    def iteration():
+        return algorithm.step(state, oracle(theta, t), coins(runs, t, features.dim))
+
+    return best(iteration, 15) / len(history)
 
 
 def _oracle_seconds(features: OneHot, labels: np.ndarray, history: np.ndarray) -> float:
     oracle = Logistic(features, labels, history)
     theta = np.random.default_rng(SEED).normal(size=(len(history), AGENTS, features.dim))
-    return _best(lambda: oracle(theta, history.shape[2] - 1)) / len(history)
+    return best(lambda: oracle(theta, history.shape[2] - 1), REPEATS) / len(history)
 
 
 def _loop_seconds(features: OneHot, labels: np.ndarray, history: np.ndarray) -> float:
@@ -94,12 +79,8 @@ def _loop_seconds(features: OneHot, labels: np.ndarray, history: np.ndarray) -> 
     signs = [labels[history[i].ravel()] for i in range(agents)]
     t, generator = steps - 1, np.random.default_rng(SEED)
     theta = generator.normal(size=(agents, features.dim))
-    psi, z, lam, d = (
-        theta.copy(),
-        np.eye(agents),
-        algorithm.schedules.lam(t),
-        algorithm.schedules.step(t),
-    )
+    psi, z = theta.copy(), np.eye(agents)
+    lam, d = algorithm.schedules.lam(t), algorithm.schedules.step(t)
 
     def quantise(y, step):
         lower = np.floor(y / step)
@@ -122,17 +103,17 @@ def _loop_seconds(features: OneHot, labels: np.ndarray, history: np.ndarray) -> 
             next_theta -= (next_psi - psi[i]) / (agents * z[i, i])
         return next_theta
 
-    return _best(iteration, repeats=30)
+    return best(iteration, 30)
 
 
 def _ceilings(features: OneHot) -> dict[str, float]:
     """Print what the machine could do at best: coins from numpy, multiply-adds from a dense matrix
     product, copied bytes."""
     generator, out = np.random.Generator(np.random.Philox(SEED)), np.empty(10**6)
-    coins = 1e6 / _best(lambda: generator.random(out=out))
+    coins = 1e6 / best(lambda: generator.random(out=out), REPEATS)
     a = np.random.default_rng(SEED).normal(size=(600, 600))
-    flops = 2 * 600**3 / _best(lambda: a @ a)
-    copied = out.nbytes * 2 / _best(lambda: out.copy())
+    flops = 2 * 600**3 / best(lambda: a @ a, REPEATS)
+    copied = out.nbytes * 2 / best(out.copy, REPEATS)
     # one addition per attribute, forward and back, as dense hardware counts
     per_sample = 2 * 2 * features.codes.shape[1]
     print(
@@ -162,7 +143,3 @@ def _memory(features: OneHot, labels: np.ndarray) -> float:
         f"{test.shape[2]} rows included"
     )
     return peak
-
-
-if __name__ == "__main__":
-    main()
