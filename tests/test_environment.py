@@ -347,6 +347,23 @@ def test_what_the_user_has_set_stays(monkeypatch, tmp_path):
     assert os.environ["MPLCONFIGDIR"] == str(tmp_path / "mine")
 
 
+def test_what_is_compiled_is_kept_away_from_the_sources(tmp_path):
+    """A kernel imports from it what another has compiled, and finds nothing beside the source."""
+    (tmp_path / "source.py").touch()
+    code = (
+        "import subprocess, sys; from companion.publish import environment; "
+        f"environment.keep_inside({str(tmp_path)!r}); import source; "
+        "subprocess.run([sys.executable, '-v', '-c', 'import source'], check=True)"
+    )
+    names = {*environment.library_folders(), "PYTHONPYCACHEPREFIX"}
+    outer = {name: value for name, value in os.environ.items() if name not in names}
+    outer |= {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
+    command = [sys.executable, "-c", code]
+    said = subprocess.run(command, env=outer, check=True, capture_output=True, text=True).stderr
+    (kept,) = (tmp_path / "data" / "cache" / "bytecode").rglob("source.*.pyc")
+    assert f"code object from '{kept}'" in said and not (tmp_path / "__pycache__").exists()
+
+
 def test_the_pins_are_exact_and_carry_hashes():
     """Every pin names one version without a local suffix, and the files it may come from."""
     for name, text in environment.pins():

@@ -94,6 +94,17 @@ def keep_inside(root=ROOT):
     for name, folder in library_folders(root).items():
         os.environ.setdefault(name, folder)
         os.makedirs(os.environ[name], exist_ok=True)
+    if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
+        _keep_compiled(os.path.join(root, "data", "cache", "bytecode"))
+
+
+def _keep_compiled(folder):
+    """Keep what Python compiles in a folder of ours, where none may lie beside the sources.
+
+    Else every command, kernel and worker compiles torch, pandas and the like anew: five seconds.
+    """
+    sys.pycache_prefix = os.environ.setdefault("PYTHONPYCACHEPREFIX", folder)
+    sys.dont_write_bytecode = False
 
 
 def venv_python(root=ROOT):
