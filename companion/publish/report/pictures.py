@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import io
-import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -43,7 +42,7 @@ def embed(paths: Sequence[Path], width: int, limit: int) -> list[str]:
         size = sum(map(len, found))
         if size <= limit or width == SMALLEST_WIDTH:
             return found
-        narrower = 0.97 * width * math.sqrt(limit / size)  # bytes grow as the area does
+        narrower = 0.97 * width * (limit / size) ** 0.75  # bytes grow a little faster than width
         width = max(SMALLEST_WIDTH, round(min(0.9 * width, narrower)))
 
 
