@@ -79,14 +79,11 @@ def profile(name: str) -> dict[str, dict]:
 
     A profile may say `extends: another`: it then changes some of the other's parameters.
     """
-    content = _read_profile(name)
+    content = _read_profile(name, f"PROFILE = {name!r}")
     if "extends" not in content:
         return content
     base = content.pop("extends")
-    if base not in _profiles():
-        rule = f"which must be one of {', '.join(_profiles())}"
-        raise CommandError(f"profile {name} extends {base!r}, {rule}")
-    below = _read_profile(base)
+    below = _read_profile(base, f"profile {name} extends {base!r}, which")
     if "extends" in below:
         rule = "which extends another itself: one step is all there is"
         raise CommandError(f"profile {name} extends {base}, {rule}")
@@ -94,13 +91,10 @@ def profile(name: str) -> dict[str, dict]:
     return {notebook: below.get(notebook, {}) | content.get(notebook, {}) for notebook in every}
 
 
-def _profiles() -> list[str]:
-    return sorted(path.stem for path in PROFILES.glob("*.yaml"))
-
-
-def _read_profile(name: str) -> dict:
-    if name not in _profiles():
-        raise CommandError(f"PROFILE = {name!r} must be one of {', '.join(_profiles())}")
+def _read_profile(name: str, named_by: str) -> dict:
+    known = sorted(path.stem for path in PROFILES.glob("*.yaml"))
+    if name not in known:
+        raise CommandError(f"{named_by} must be one of {', '.join(known)}")
     path = PROFILES / f"{name}.yaml"
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -208,11 +202,26 @@ def _execute(path: Path, values: dict, output: Path) -> Outcome:
 
 
 def _measured(path: Path, working: Path, values: dict, outcome: Outcome) -> None:
-    """Execute a notebook, and note what it took."""
+    """Execute a notebook, and note what it took.
+
+    The smallest profile saves it once, lets no cell hang, and works alone.
+    """
     start, small = time.monotonic(), values["profile"] == SMALLEST
     added = {name: ALONE[name] for name in ALONE if small and name not in os.environ}
     with files.variables(added), progress.watching(path.stem, working.parent) as watch:
-        _papermill(path, working, values, watch)
+        papermill.execute_notebook(
+            str(path),
+            str(working),
+            values,
+            kernel_name="python3",
+            cwd=str(ROOT),
+            progress_bar=False,
+            engine_name="watched",
+            watch=watch,
+            save_once=small,
+            execution_timeout=CELL_SECONDS if small else None,
+            config=ENCRYPTED,
+        )
     outcome.shards, outcome.reused, outcome.memory = watch.shards, watch.reused, watch.memory
     outcome.seconds, outcome.cpu = time.monotonic() - start, watch.cpu
     outcome.disk = watch.disk / 2**30
@@ -267,24 +276,6 @@ def _say_failure(outcome: Outcome, working: Path, failed: Path) -> None:
         working.replace(failed)
         message += f"\n  as far as it got: {os.path.relpath(failed)}"
     print(message, file=sys.stderr, flush=True)
-
-
-def _papermill(path: Path, working: Path, values: dict, watch: progress.Watch) -> None:
-    """Execute a notebook; the smallest profile saves it once and lets no cell hang."""
-    small = values["profile"] == SMALLEST
-    papermill.execute_notebook(
-        str(path),
-        str(working),
-        values,
-        kernel_name="python3",
-        cwd=str(ROOT),
-        progress_bar=False,
-        engine_name="watched",
-        watch=watch,
-        save_once=small,
-        execution_timeout=CELL_SECONDS if small else None,
-        config=ENCRYPTED,
-    )
 
 
 def _taken(outcome: Outcome) -> str:
