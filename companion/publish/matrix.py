@@ -31,15 +31,7 @@ LOOPS = 2  # beside which a busy machine tests
 PYTHONS = ("python3.11", "python3.12", "python3.13")
 ROWS = (*processors.VARIABLES, ONE_CORE, BUSY, *PYTHONS)
 PARTS = ("tests", "verify")
-LEFT_OUT = (
-    ".git",
-    ".venv",
-    "cache",
-    "__pycache__",
-    ".*_cache",
-    ".hypothesis",
-    ".ipynb_checkpoints",
-)
+LEFT_OUT = (".git", ".venv", "*cache", "__pycache__", ".hypothesis", ".ipynb_checkpoints")
 NAMES_SHOWN = 3
 
 
@@ -65,9 +57,9 @@ def run(rows: Iterable[str] = (), parts: Iterable[str] = ()) -> int:
                 print(_line(outcome), flush=True)
                 outcomes.append(outcome)
     except KeyboardInterrupt:
-        print(f"matrix: interrupted in row {row}; logs are in {_shown(FOLDER)}", file=sys.stderr)
+        print(f"matrix: interrupted in row {row}; logs are in {_shown()}", file=sys.stderr)
         return 130
-    print(f"\n{table(outcomes)}\nlogs: {_shown(FOLDER)}")
+    print(f"\n{table(outcomes)}\nlogs: {_shown()}")
     return 1 if any(outcome.code for outcome in outcomes) else 0
 
 
@@ -87,9 +79,10 @@ def _row(row: str, parts: Iterable[str]) -> Iterator[Outcome]:
         yield _whole_suite(row, str(find_python(row)))
     else:
         variables = processors.variables(row, CACHE) if processors.VARIABLES.get(row) else {}
+        prefix = ["taskset", "-c", str(min(os.sched_getaffinity(0)))] if row == ONE_CORE else []
         with _loops(LOOPS if row == BUSY else 0):
             for part in parts:
-                yield _execute(row, part, [*_prefix(row), *_command(part)], variables)
+                yield _execute(row, part, [*prefix, *_command(part)], variables)
 
 
 def _impossible(row: str) -> str:
@@ -105,13 +98,6 @@ def _command(part: str) -> list[str]:
     """Return the command of a part; the tests use all cores that they may."""
     rest = f"pytest -m sensitive -n {cores()} --dist loadfile"
     return [sys.executable, "-m", *("companion verify" if part == "verify" else rest).split()]
-
-
-def _prefix(row: str) -> list[str]:
-    """Return what stands before a row's commands."""
-    if row != ONE_CORE:
-        return []
-    return ["taskset", "-c", str(min(os.sched_getaffinity(0)))]
 
 
 @contextlib.contextmanager
@@ -175,8 +161,10 @@ def _execute(
     log = FOLDER / f"{row}-{part.replace(' ', '-')}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     start = time.monotonic()
+    inner = {**_outer(folder), **variables}
     with log.open("w", encoding="utf-8") as file:
-        code = _wait(command, {**_outer(folder), **variables}, folder, file)
+        # Ctrl-C reaches the command, too, as it is in the same terminal
+        code = subprocess.call(command, cwd=folder, env=inner, stdout=file, stderr=file)
     words, failing = summary(log.read_text(encoding="utf-8", errors="replace"))
     return Outcome(row, part, words, code, time.monotonic() - start, failing)
 
@@ -185,20 +173,8 @@ def _outer(folder: Path) -> dict[str, str]:
     """Return this process's environment; a copy must not write to this project's cache."""
     if folder == ROOT:
         return dict(os.environ)
-    inside = {*environment.library_folders(), "VIRTUAL_ENV", "PYTHONPATH"}
+    inside = {*environment.library_folders(), "VIRTUAL_ENV", "PYTHONPATH", "PYTHONPYCACHEPREFIX"}
     return {name: value for name, value in os.environ.items() if name not in inside}
-
-
-def _wait(command: list[str], variables: Mapping[str, str], folder: Path, file) -> int:
-    """Run a command to its end; Ctrl-C reaches it, too, as it is in the same terminal."""
-    output = {"stdout": file, "stderr": subprocess.STDOUT}
-    process = subprocess.Popen(command, cwd=folder, env=variables, **output)
-    try:
-        return process.wait()
-    except BaseException:
-        process.terminate()
-        process.wait()
-        raise
 
 
 def summary(log: str) -> tuple[str, list[str]]:
@@ -230,5 +206,5 @@ def table(outcomes: Iterable[Outcome]) -> str:
     return "\n".join(columns(rows))
 
 
-def _shown(path: Path) -> str:
-    return os.path.relpath(path, ROOT)
+def _shown() -> str:
+    return os.path.relpath(FOLDER, ROOT)
