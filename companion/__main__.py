@@ -40,18 +40,13 @@ def main(arguments: list[str] | None = None) -> int:
     except CommandError as error:
         return _refused(options.name, error)
     except KeyboardInterrupt:
-        return _interrupted(options.name)
+        return _refused(f"\n{options.name}", f"interrupted; {KEPT[options.name]}", INTERRUPTED)
 
 
 def _refused(command: str, reason: object, code: int = 2) -> int:
-    print(f"{command}: {reason}", file=sys.stderr)
+    """Say in one line why a command ends, and return its exit code."""
+    print(f"{command}: {reason}", file=sys.stderr, flush=True)
     return code
-
-
-def _interrupted(command: str) -> int:
-    """Say what an interrupted command leaves and how to go on; return the shell's code for it."""
-    print(f"\n{command}: interrupted; {KEPT[command]}", file=sys.stderr, flush=True)
-    return INTERRUPTED
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -100,38 +95,42 @@ def _parser() -> argparse.ArgumentParser:
 def _figures(options: argparse.Namespace) -> int:
     from companion.publish import batch
 
-    ended = batch.run(options.profile, options.nb, options.seed, options.output)
-    options.output = batch.place(options.profile, options.output)
+    output = batch.place(options.profile, options.output)
+    ended = batch.run(options.profile, options.nb, options.seed, output)
     print("writing the report, and comparing", flush=True)
-    return _report(options) or _compare(options.output) or ended
+    if refused := _write_report(output):
+        return refused
+    if output.resolve() != ROOT / "figures":
+        _compare(output.resolve())
+    return ended
 
 
-def _compare(output: Path) -> int:
+def _compare(output: Path) -> None:
     """Say whether the committed results were reproduced, and write the same as a page."""
     from companion.publish import reproduce
 
-    committed = ROOT / "figures"
-    if output.resolve() == committed:
-        return 0
-    compared = reproduce.between(output.resolve(), committed, ROOT)
+    compared = reproduce.between(output, ROOT / "figures", ROOT)
     print(f"\n{reproduce.text(compared)}")
     print(f"picture beside picture: {os.path.relpath(reproduce.write(compared))}")
-    return 0
 
 
 def _report(options: argparse.Namespace) -> int:
+    return _write_report(options.output, options.measured)
+
+
+def _write_report(output: Path, measured: Path | None = None) -> int:
     from companion.publish import costs, report
 
-    if not any(options.output.glob("*.json")):
-        return _refused("report", f"{options.output} holds no results", 1)
+    if not any(output.glob("*.json")):
+        return _refused("report", f"{output} holds no results", 1)
     try:
-        if getattr(options, "measured", None):
-            costs.record(options.measured, options.output)
-        report.build(options.output.resolve(), ROOT)
+        if measured:
+            costs.record(measured, output)
+        report.build(output.resolve(), ROOT)
     except (OSError, ValueError, KeyError, TypeError) as error:
         reason = " ".join(str(error).split())
-        return _refused("report", f"a file in {options.output} cannot be used: {reason}", 1)
-    print(f"report: {os.path.relpath(options.output / 'report.html')}")
+        return _refused("report", f"a file in {output} cannot be used: {reason}", 1)
+    print(f"report: {os.path.relpath(output / 'report.html')}")
     return 0
 
 
