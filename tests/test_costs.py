@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from companion.publish import costs, environment
-from companion.publish.report import gather, markdown
+from companion.publish.report import gather, markdown, provenance
 
 ROOT = Path(environment.ROOT)
 RUN = {"cold": 600.0, "cpu": 900.0, "memory": 1.5, "disk": 0.2, "cores": 2}
@@ -20,7 +20,7 @@ def write(folder, *runs):
     """Put records of runs where a run of the notebooks puts them."""
     folder.mkdir(exist_ok=True)
     named = {f"0{number}": run for number, run in enumerate(runs)}
-    (folder / costs.RUNS).write_text(json.dumps(named))
+    (folder / provenance.NAME).write_text(json.dumps(named))
     return folder
 
 

@@ -16,9 +16,10 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from companion import files
+from companion.publish.report import provenance
 from companion.runs.execute import cores
 
-NAME, RUNS = "costs.json", "runs.json"
+NAME = "costs.json"
 SHOWN = ("make figures", "make figures PROFILE=smoke", "make figures PROFILE=paper", "make test")
 
 
@@ -35,11 +36,12 @@ def _tested(file: Path) -> dict[str, dict]:
 
 def _run(folder: Path) -> dict[str, dict]:
     """Return what the run that wrote a folder cost; ValueError if it cannot say."""
-    runs = list(json.loads((folder / RUNS).read_text(encoding="utf-8")).values())
+    place = folder / provenance.NAME
+    runs = list(json.loads(place.read_text(encoding="utf-8")).values())
     known = all({"cold", "cpu", "memory", "disk"} <= run.keys() for run in runs)
     profiles, commits = ({run[name] for run in runs} for name in ("profile", "commit"))
     if not known or len(profiles) > 1 or len(commits) > 1:
-        raise ValueError(f"{folder / RUNS} must hold cold runs of one profile and one commit")
+        raise ValueError(f"{place} must hold cold runs of one profile and one commit")
     (profile,), (commit,) = profiles, commits
     command = "make figures" + (f" PROFILE={profile}" if profile != "default" else "")
     most = {name: max(run[name] for run in runs) for name in ("memory", "cores")}
@@ -50,8 +52,7 @@ def _run(folder: Path) -> dict[str, dict]:
 def record(place: Path, figures: Path) -> None:
     """Put what a command cost into costs.json in `figures`, in place of what it cost before."""
     costs = load(figures) | measured(place)
-    text = json.dumps(costs, indent=1, sort_keys=True) + "\n"
-    files.write(figures / NAME, lambda file: file.write(text.encode()))
+    files.put(figures / NAME, json.dumps(costs, indent=1, sort_keys=True) + "\n")
 
 
 def load(figures: Path) -> dict[str, dict]:

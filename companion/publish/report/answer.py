@@ -121,9 +121,9 @@ def added(found: Found) -> tuple[str, str]:
 
 def _with_promise(one: Promise) -> str:
     """Return the accuracy under a promise, what is possible without, and what is hidden."""
-    name, reached = one.name.partition(",")[0], _percent(one.accuracy[0])
-    lost = ", no better than guessing" * one.lost
-    return f"{reached} on {name}{lost} ({_percent(one.best_unprotected)} without; hides {one.unit})"
+    name, lost = one.name.partition(",")[0], ", no better than guessing" * one.lost
+    without = f"{one.best_unprotected:.1%} without; hides {one.unit}"
+    return f"{one.accuracy[0]:.1%} on {name}{lost} ({without})"
 
 
 def promised(promises: Sequence[Promise]) -> list[Promise]:
@@ -135,10 +135,6 @@ def promised(promises: Sequence[Promise]) -> list[Promise]:
     strict = [one for one in ever if one.delta <= TARGET]
     ordered = sorted(strict or ever, key=lambda one: (one.delta, one.accuracy), reverse=not strict)
     return list({one.data: one for one in ordered}.values())
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f}%"
 
 
 def tally(found: Found) -> tuple[str, str]:

@@ -29,8 +29,10 @@ STYLE: Any = {
 
 def draw(found: Found) -> bytes:
     """Return the picture as a PNG of deterministic bytes; KeyError when a result is not here."""
+    buffer = io.BytesIO()
     with mpl.rc_context(STYLE):
-        return _png(picture(found))
+        picture(found).savefig(buffer, format="png", dpi=120, metadata={"Software": None})
+    return buffer.getvalue()
 
 
 def picture(found: Found) -> Figure:
@@ -43,12 +45,6 @@ def picture(found: Found) -> Figure:
     _privacy(privacy, found)
     figure.supxlabel(_caption(found), fontsize=8, color=SOFT)
     return figure
-
-
-def _png(figure: Figure) -> bytes:
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=120, metadata={"Software": None})
-    return buffer.getvalue()
 
 
 def _caption(found: Found) -> str:

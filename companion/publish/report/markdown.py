@@ -46,7 +46,7 @@ def made(found: Found) -> dict[str, str]:
 
 
 def answers(found: Found) -> str:
-    """Return the answers to all questions but the last, as a list; `count` is that one's."""
+    """Return the answers to all questions but the last, as a list; `headlines` have that one's."""
     parts = (f"- **{asked} {opening}**: {rest}" for asked, opening, rest in answer(found)[:-1])
     return "\n".join(_filled(part, "  ") for part in parts)
 
@@ -57,12 +57,6 @@ def _filled(text: str, indent: str = "") -> str:
     return textwrap.fill(whole, 100, subsequent_indent=indent).replace("\0", " ")
 
 
-def count(found: Found) -> str:
-    """Return how many of the paper's claims hold."""
-    *_, (_, opening, rest) = answer(found)
-    return _filled(f"How many of the paper's claims hold? **{opening}**: {rest}")
-
-
 def cost(found: Found) -> str:
     """Return what setting up and each command cost, as they were measured."""
     first = f"The first call of either installs the packages into `.venv` ({environment.COST})."
@@ -71,10 +65,12 @@ def cost(found: Found) -> str:
 
 def headlines(found: Found) -> str:
     """Return how many claims hold, and the README's verdicts as a list: verdict, words, place."""
+    *_, (_, opening, rest) = answer(found)
+    count = _filled(f"How many of the paper's claims hold? **{opening}**: {rest}")
     rows = [claim for claim in found.claims if claim.key in HEADLINES]
     said = ((_verdict(row, found), cell(quoted(row)), cell(row.where)) for row in rows)
     lines = (_filled(f"- **{verdict}**: {words} ({place})", "  ") for verdict, words, place in said)
-    return "\n".join([count(found), "", *lines])
+    return "\n".join([count, "", *lines])
 
 
 def _verdict(claim: Claim, found: Found) -> str:
@@ -94,11 +90,11 @@ def promises(found: Found) -> str:
 
 
 def _promise(one: Promise) -> str:
-    accuracy, best = (f"{100 * share:.1f}%" for share in (one.accuracy[0], one.best_unprotected))
     until = one.horizon if one.horizon == FOR_EVER else f"until round {one.horizon}"
     promise = f"- **{cell(one.name.partition(',')[0])}, $\\delta \\le {one.at_most}$ {until}**, "
-    reached = f"{accuracy}{' (no better than guessing)' * one.lost}"
-    return f"{promise}{cell(one.unit)}: accuracy {reached}, the best unprotected learner {best}."
+    reached = f"{one.accuracy[0]:.1%}{' (no better than guessing)' * one.lost}"
+    best = f"the best unprotected learner {one.best_unprotected:.1%}"
+    return f"{promise}{cell(one.unit)}: accuracy {reached}, {best}."
 
 
 def quoted(claim: Claim) -> str:

@@ -16,10 +16,7 @@ from companion import files
 from companion.runs.execute import cores
 
 NAME = "runs.json"
-MADE_BY_RUNS = (
-    ":!figures",
-    ":!README.md",
-)  # what a run writes does not make the tree a changed one
+MADE_BY_RUNS = (":!figures", ":!README.md")  # which does not make the tree a changed one
 
 
 def made_here(root: Path) -> dict:
@@ -48,8 +45,7 @@ def load(folder: Path) -> dict[str, dict]:
 def keep(folder: Path, notebook: str, entry: Mapping) -> None:
     """Put the record of one notebook into runs.json, beside those of the others."""
     entries = {**load(folder), notebook: dict(entry)}
-    text = json.dumps(entries, indent=1, sort_keys=True) + "\n"
-    files.put(folder / NAME, text)
+    files.put(folder / NAME, json.dumps(entries, indent=1, sort_keys=True) + "\n")
 
 
 def source(root: Path) -> tuple[str, bool]:
@@ -63,8 +59,7 @@ def source(root: Path) -> tuple[str, bool]:
 
 def packages(root: Path) -> dict[str, str]:
     """Return the installed versions of what the project uses, as requirements.in lists it."""
-    path = root / "requirements.in"
-    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    text = (root / "requirements.in").read_text(encoding="utf-8")
     names = re.findall(r"(?m)^([A-Za-z0-9_.-]+)(?:\[.*\])?==", text)
     return {name: _version(name) for name in names}
 

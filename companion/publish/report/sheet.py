@@ -8,7 +8,6 @@ from typing import Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_pdf import FigureCanvasPdf
 from matplotlib.figure import Figure
 from PIL import Image
 
@@ -33,7 +32,9 @@ def draw(found: gather.Found) -> bytes:
         page.text(0.06, 0.948, _about(found), fontsize=7.5, color="#555555", va="top")
         for place, name in enumerate(gather.CAPTIONS):
             _cell(page, place, here.get(name), name)
-        return _pdf(page)
+        buffer = io.BytesIO()
+        page.savefig(buffer, format="pdf", dpi=300, metadata=UNDATED)
+    return buffer.getvalue()
 
 
 def _about(found: gather.Found) -> str:
@@ -71,10 +72,3 @@ def _made(figure: gather.Figure | None) -> str:
         return "Not here."
     data = sorted({f"{record['name']} ({record['kind']})" for record in figure.data})
     return f"Profile {figure.params.get('profile', 'unknown')}; data: {', '.join(data) or 'none'}."
-
-
-def _pdf(page: Figure) -> bytes:
-    FigureCanvasPdf(page)
-    buffer = io.BytesIO()
-    page.savefig(buffer, format="pdf", dpi=300, metadata=UNDATED)
-    return buffer.getvalue()
