@@ -31,7 +31,7 @@ Numbers = dict[str, Any]  # what texts and thresholds can name
 VERDICTS = ("holds", "holds if", "does not hold", "cannot be checked")
 SOURCE = Path(__file__).parents[1] / "notebooks" / "claims.yaml"
 BROKEN = 0.1  # a choice, tried once or twice, that costs more than ten points breaks training
-PLAIN = ("where", "words", "notebook", "figure", "ours_to_prove")  # what no number changes
+TEMPLATES = ("key", "where", "paper", "ours", "notebook", "figure")  # of a row, filled as they are
 RULES: dict[str, Callable[[float, float, Any], tuple[bool, bool]]] = {
     # (low, high, threshold) -> (confirmed, refuted); an end that is NaN gives neither
     "at_most": lambda low, high, most: (high <= most, low > most),
@@ -94,7 +94,8 @@ class _Words(string.Formatter):
 def rows() -> dict[str, dict]:
     """Return the rows of claims.yaml by key, each with its notebook."""
     notebooks = yaml.safe_load(SOURCE.read_text(encoding="utf-8")).items()
-    return {key: {**row, "notebook": name} for name, own in notebooks for key, row in own.items()}
+    named = [(name, key, row) for name, own in notebooks for key, row in own.items()]
+    return {key: {"key": key, "notebook": name, **row} for name, key, row in named}
 
 
 def threshold(key: str, measure: str) -> Any:
@@ -113,22 +114,23 @@ def judge(
     whether a confirmation would mean something, `exceptions` where else the claim is known to fail.
     """
     row, records = rows()[key], _records(found)
-    rules = _rules(row["rule"], numbers)
+    every = [(measure, *pair) for measure, only in row["rule"].items() for pair in only.items()]
+    rules = [(measure, name, _resolved(limit, numbers)) for measure, name, limit in every]
     answers = _answers(row, rules, records)
-    verdict, partly = decide(row, list(answers.values()), known, exceptions)
-    texts = _texts(row, records, numbers)
+    if not known:  # what is confirmed then means nothing
+        answers = {name: answer and None for name, answer in answers.items()}
+    verdict, partly = decide(row, list(answers.values()), exceptions)
+    texts = _texts(row, records, numbers) | {"exceptions": "; ".join(exceptions)}
     texts["yes"] = " or ".join(name for name, answer in answers.items() if answer)
-    texts["exceptions"] = "; ".join(exceptions)
     conditions = [row.get("only")] * partly + [row.get("assumed")] * (verdict == "holds if")
-    templates = {"key": row.get("key", key), "paper": row["paper"], "ours": row["ours"]}
+    templates = {name: row[name] for name in TEMPLATES if name in row}
     templates["condition"] = ", and ".join(filter(None, conditions))
     templates["reason"] = _reason(row, verdict, known)
-    if "ours_to_prove" in row:
-        templates["words"] = row["words"]
-    words = "; ".join(f"{measure} {name} {limit}" for measure, name, limit in rules)
-    plain = {name: row[name] for name in PLAIN if name in row}
     filled = {name: fill(template, texts) for name, template in templates.items()}
-    return Claim(**{**plain, **filled}, verdict=verdict, rule=words)
+    ours = row.get("ours_to_prove", False)
+    words = fill(row["words"], texts) if ours else row["words"]  # the paper's have braces
+    rule = "; ".join(f"{measure} {name} {limit}" for measure, name, limit in rules)
+    return Claim(**filled, words=words, verdict=verdict, ours_to_prove=ours, rule=rule)
 
 
 def _texts(row: Mapping, records: list, numbers: Mapping) -> dict:
@@ -159,7 +161,7 @@ def _standing_in(claim: Claim, kind: str, about: str | None) -> Claim:
 
 
 def decide(
-    row: Mapping, answers: list[bool | None], known: bool = True, exceptions: Sequence[str] = ()
+    row: Mapping, answers: list[bool | None], exceptions: Sequence[str] = ()
 ) -> tuple[str, bool]:
     """Return the verdict on cases that are confirmed, refuted or neither (True, False, None).
 
@@ -169,14 +171,12 @@ def decide(
     the cases is meant.
     """
     everywhere = bool(answers) and all(answers)
-    refuted = set(answers) == {False} if row.get("some") else False in answers
-    if known and "only" in row and any(answers) and (exceptions or not everywhere):
+    if "only" in row and any(answers) and (exceptions or not everywhere):
         return "holds if", True
-    if refuted:
-        return "does not hold", False
-    if not (known and everywhere):
-        return "cannot be checked", False
-    return ("holds if" if "assumed" in row else "holds"), False
+    if everywhere:
+        return ("holds if" if "assumed" in row else "holds"), False
+    refuted = set(answers) == {False} if row.get("some") else False in answers
+    return ("does not hold" if refuted else "cannot be checked"), False
 
 
 def interval(record: Mapping, measure: str) -> tuple[float, float] | None:
@@ -188,19 +188,22 @@ def interval(record: Mapping, measure: str) -> tuple[float, float] | None:
     return None
 
 
+def _ends(row: Mapping, record: Mapping, measure: str) -> tuple[float, float] | None:
+    """Return the interval of a measure, or of the difference that the row says it is."""
+    if measure not in row.get("apart", {}):
+        return interval(record, measure)
+    one, other = (interval(record, name) for name in row["apart"][measure])
+    return (one[0] - other[1], one[1] - other[0]) if one and other else None
+
+
 def _records(found: Found) -> list[Mapping]:
     if isinstance(found, pd.DataFrame):
         return found.to_dict("records")
     return [dict(found)] if isinstance(found, Mapping | pd.Series) else [dict(one) for one in found]
 
 
-def _rules(rule: Mapping, numbers: Mapping) -> list[tuple[str, str, Any]]:
-    """Return (measure, rule, threshold), names in thresholds replaced by their numbers."""
-    every = [(measure, *pair) for measure, only in rule.items() for pair in only.items()]
-    return [(measure, name, _resolved(limit, numbers)) for measure, name, limit in every]
-
-
 def _resolved(limit: Any, numbers: Mapping) -> Any:
+    """Return a threshold, names in it replaced by their numbers."""
     if isinstance(limit, list):
         return [_resolved(end, numbers) for end in limit]
     return numbers[limit] if isinstance(limit, str) else limit
@@ -211,7 +214,7 @@ def _answers(row: Mapping, rules: list, records: list) -> dict[str, bool | None]
     given: dict[str, list] = {}
     for measure, rule, limit in rules:
         for record in records:
-            if ends := interval(record, measure):
+            if ends := _ends(row, record, measure):
                 answers = given.setdefault(fill(row.get("case", ""), record), [])
                 answers.append(RULES[rule](*ends, limit))
     return {case: _together(pairs) for case, pairs in given.items()}

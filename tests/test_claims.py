@@ -26,6 +26,7 @@ REQUIRED = {"where", "words", "paper", "rule", "why", "ours", "reason", "noteboo
 OPTIONAL = {
     "key",
     "figure",
+    "apart",
     "case",
     "lists",
     "only",

@@ -7,14 +7,17 @@ import pandas as pd
 
 from companion.budget import tables
 from companion.budget.bounds import CERTIFICATE, EARLY, LATE, LATEST
+from companion.budget.neighbour_tables import LONG, apart_for_ever
 from companion.budget.params import Params
-from companion.budget.promise import RISK, planned
+from companion.budget.promise import RISK
 from companion.claims import Claim, Numbers, Table, judge, show, threshold  # noqa: F401 (show)
-from companion.data.mushrooms import Mushrooms
 from companion.intervals import NORMAL
+from companion.neighbours.bench import MEASURES
 from companion.params import FLOAT_BITS
-from companion.promises import FOR_EVER, Promise, record
 from ldp_core.accountant import meaning
+
+STAYING = "two data sets keep an agent's states apart for ever"
+FADING = "one sample is replaced, at delta ="
 
 
 def verdicts(
@@ -67,8 +70,7 @@ def _infinite_and_accurate(found: Table) -> Claim:
     certified = found["step"] == "certified"
     accurate = found["lost"] <= threshold("infinite-and-accurate", "lost")
     lists = {"accurate": found[accurate & ~certified], "certified": found[certified]}
-    numbers = found.iloc[0][["target", "iterations"]]
-    return judge("infinite-and-accurate", found, **lists, **numbers)
+    return judge("infinite-and-accurate", found, **lists, **found.iloc[0][["target", "iterations"]])
 
 
 def _fifty_steps(summary: Table, used: Table) -> Claim:
@@ -95,11 +97,7 @@ def _stringent(delta: float = 0.5) -> Claim:
 def _communication(bits: Table) -> Claim:
     smallest = bits["d_0"].min()
     means = bits[bits["d_0"] == smallest].groupby("t")[["fixed", "entropy"]].mean()
-    numbers = {
-        "mean": means.mean(),
-        "end": means["fixed"].iloc[-1],
-        "float_bits": FLOAT_BITS,
-    }
+    numbers = {"mean": means.mean(), "end": means["fixed"].iloc[-1], "float_bits": FLOAT_BITS}
     return judge("communication", {"bits": bits["fixed"].max()}, smallest=smallest, **numbers)
 
 
@@ -114,31 +112,36 @@ def promises(found: Table, proven: Table, params: Params) -> list[Claim]:
     return rows + [judge("ours-audit", row, **numbers) for row in tight.to_dict("records")]
 
 
-def keep(found: Table, params: Params, data: Mushrooms, output: str) -> None:
-    """Put every promise into promises.json, its unit and its price beside it."""
-    for row in found.to_dict("records"):
-        record(output, _entry(row, params, data))
+def neighbours(found: Table, T: int) -> list[Claim]:
+    """Return the rows on the paper's words about its neighbours, compared for T iterations."""
+    own = found[found["measure"] == MEASURES[0]].set_index(["mechanism", "target"], drop=False)
+    step = float(own["target"].min())
+    numbers: Numbers = {"step": step, "long": LONG, "apart": apart_for_ever(step)}
+    papers, row = own["mechanism"] == "paper", own.loc["paper", step]
+    others = own[~papers & (own["target"] == step)]
+    case = {"implied": row["one_iteration"] / row["for_ever"], "composed": numbers["apart"] / step}
+    return [
+        _degenerates(own.loc["ternary"], {**numbers, "iterations": T}),
+        judge("stronger-than-per-iteration", case, row=row, **numbers),
+        judge("no-tradeoff", own[papers], others=others, smallest=step),
+        _overhead(own),
+    ]
 
 
-def _entry(row: dict, params: Params, data: Mushrooms) -> Promise:
-    chosen = ("lam_0", "nu", "varsigma", "d_0_smallest", "d_0_largest", "program", "mu", "bits")
-    terms = planned(params, row["target"]).terms
-    settings = {"clip": params.promise_clip, "warm_up": terms.warm_up, "degree": terms.degree}
-    return Promise(
-        name=f"mushrooms, {row['target']:g} for ever",
-        data=data.provenance.name,
-        model=f"logistic regression on {terms.dim} centred features, five agents",
-        parameters={**settings, **{name: row[name] for name in chosen}},
-        unit=f"one data point of {params.samples} mushrooms of one agent",
-        delta=row["certified"],
-        horizon=FOR_EVER,
-        T=int(row["t"]),
-        accuracy=tuple(
-            min(1.0, row[name]) for name in ("accuracy", "accuracy_low", "accuracy_high")
-        ),
-        runs=int(row["runs"]),
-        twin=row["accuracy_unquantised"],
-        best_unprotected=max(row["figure_2"], row["tuned"]),
-        certified_by="ldp_core.accountant.promise.certify",
-        guessing=0.5,
-    )
+def _degenerates(ternary: Table, numbers: Numbers) -> Claim:
+    faded = ternary.assign(delta_low=ternary["attained"], delta_high=ternary["for_ever"])
+    after = f"over {numbers['iterations']} iterations"
+    faded["case"] = [f"{FADING} {target:g} {after}" for target in faded["target"]]
+    staying = {"case": STAYING, "delta_low": numbers["apart"], "delta_high": 1.0}
+    cases = [staying, *faded.to_dict("records")]
+    return judge("ternary-degenerates", cases, faded=faded, **numbers)
+
+
+def _overhead(own: Table) -> Claim:
+    """Judge Algorithm 1 and ours against noise at each target: all targets make one case."""
+    noise = own.loc[["gaussian", "tracking", "laplace"]].add_prefix("other_")
+    ours = own.loc[["paper", "spline"]].reset_index(drop=True)
+    cases = ours.merge(noise, left_on="target", right_on="other_target")
+    bits = own.groupby("name", sort=False)["bits"].mean().reset_index()
+    found = cases.assign(ratio=cases["bits"] / cases["other_bits"])
+    return judge("less-overhead", found, each=bits)

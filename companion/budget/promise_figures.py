@@ -73,7 +73,7 @@ def vow(params: Params) -> Callable[..., Figure]:
 
     def draw(delta: float, warm_up: float) -> Figure:
         changed = params.model_copy(update={"promise_warm_up": int(warm_up)})
-        found = words.planned(promises.planned(changed, delta))
+        found = words.chosen(promises.planned(changed, delta))
         return spending(tables.spending(changed, delta), delta, found)
 
     return draw

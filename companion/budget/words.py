@@ -9,8 +9,10 @@ from IPython.display import Markdown
 
 from companion.budget.bounds import CERTIFICATE, EARLY, LATE, LATEST
 from companion.budget.params import NORMALISATIONS, Params
-from companion.budget.promise import RISK, Plan
+from companion.budget.promise import RISK, Plan, planned
 from companion.budget.tables import span
+from companion.data.mushrooms import Mushrooms
+from companion.promises import FOR_EVER, Promise, record
 from ldp_core.accountant import meaning
 
 PAPER_D_0 = 2.0  # the smallest of section 4.1
@@ -27,8 +29,7 @@ def spent(summary: pd.DataFrame, params: Params) -> Markdown:
     return Markdown(
         f"After {params.iterations} iterations a data point of the whole run has cost a median of "
         f"**{few:.3g}** at $d_0 = {ends[0]:g}$ and {many:.3g} at $d_0 = {ends[1]:g}$; the first "
-        "data "
-        f"point **{first:.3g}** and {later:.3g}. Above 1 the sum says nothing: that is so for "
+        f"data point **{first:.3g}** and {later:.3g}. Above 1 the sum says nothing: that is so for "
         f"{low:.0%} of all modifications at $d_0 = {ends[0]:g}$ and for {high:.0%} at "
         f"$d_0 = {ends[1]:g}$."
     )
@@ -44,11 +45,9 @@ def arrivals(table: pd.DataFrame, params: Params) -> Markdown:
     return Markdown(
         f"Unnormalised, $d_0 = {fine:g}$: from $k = {early}$ to $k = {late}$ the sum falls from "
         f"{first['paper']:.3g} to {last['paper']:.3g}, the exact number from {first['exact']:.3g} "
-        "to "
-        f"{last['exact']:.3g}. With rows of L1 norm 1 and $d_0 = {coarse:g}$ they end at "
+        f"to {last['exact']:.3g}. With rows of L1 norm 1 and $d_0 = {coarse:g}$ they end at "
         f"{scaled['paper']:.2g} and {scaled['exact']:.2g}. Whether Fig. 3 lies within the valid "
-        "range "
-        "is decided by these choices, and the paper does not state them."
+        "range is decided by these choices, and the paper does not state them."
     )
 
 
@@ -65,12 +64,9 @@ def sandwich(measured: pd.DataFrame) -> Markdown:
         f"**{telling['paper']:.3g}** and says nothing; the exact total variation is "
         f"**{telling['exact']:.3g}**: an attacker who sees everything is right in {right:.0%} of "
         f"cases, and ours has proven {telling['audit']:.3g}. Adding up deltas is what makes Fig. 3 "
-        "so "
-        "large: thousands of coins that fall nearly the same way under both data sets do not add "
-        "up, "
-        f"they average out. The audit exceeds the exact number in {refuted} of {len(measured)} "
-        "cases: "
-        f"{ending}."
+        "so large: thousands of coins that fall nearly the same way under both data sets do not "
+        f"add up, they average out. The audit exceeds the exact number in {refuted} of "
+        f"{len(measured)} cases: {ending}."
     )
 
 
@@ -121,8 +117,7 @@ def promise(promises: pd.DataFrame, params: Params) -> Markdown:
 def _promise(row, params: Params) -> str:
     return (
         f"$\\delta \\le$ **{row.certified:.3f}** for one data point of {params.samples} mushrooms "
-        "of "
-        f"one agent, whatever anybody does with all that is ever sent: **{row.accuracy:.1%}** "
+        f"of one agent, whatever anybody does with all that is ever sent: **{row.accuracy:.1%}** "
         f"[{row.accuracy_low:.1%}, {row.accuracy_high:.1%}] after {row.t} iterations, {row.runs} "
         f"runs. Its twin has {row.accuracy_unquantised:.1%}, Fig. 2's unprotected learner "
         f"{row.figure_2:.1%}, a tuned one {row.tuned:.1%}. The float64 program keeps "
@@ -138,8 +133,7 @@ def proven(table: pd.DataFrame) -> Markdown:
     row = table.iloc[0]
     return Markdown(
         f"Of the promised $\\delta = {row['certified']:.3f}$ it proves **{row['audited']:.3f}**, "
-        "at "
-        f"confidence $1 - 10^{{{math.log10(RISK):.0f}}}$."
+        f"at confidence $1 - 10^{{{math.log10(RISK):.0f}}}$."
     )
 
 
@@ -153,11 +147,40 @@ def units(table: pd.DataFrame, params: Params) -> pd.DataFrame:
     return wide.map("{:.3f}".format).rename_axis(index="unit of privacy", columns=["target", ""])
 
 
-def planned(found: Plan) -> str:
+def chosen(found: Plan) -> str:
     """Return what a plan has chosen."""
-    chosen, d_0 = found.schedules, found.schedules.d_0
+    steps, d_0 = found.schedules, found.schedules.d_0
     return (
-        f"From public constants alone. Planned: λ₀ = {chosen.lam_0:.3g}, ν = {chosen.nu:g}, "
-        f"ς = {max(chosen.varsigma):g}, d₀ = {min(d_0):.3g} to {max(d_0):.3g}, after a warm-up of "
+        f"From public constants alone. Planned: λ₀ = {steps.lam_0:.3g}, ν = {steps.nu:g}, "
+        f"ς = {max(steps.varsigma):g}, d₀ = {min(d_0):.3g} to {max(d_0):.3g}, after a warm-up of "
         f"{found.terms.warm_up} data points."
+    )
+
+
+def keep(found: pd.DataFrame, params: Params, data: Mushrooms, output: str) -> None:
+    """Put every promise into promises.json, its unit and its price beside it."""
+    for row in found.to_dict("records"):
+        record(output, _entry(row, params, data))
+
+
+def _entry(row: dict, params: Params, data: Mushrooms) -> Promise:
+    names = ("lam_0", "nu", "varsigma", "d_0_smallest", "d_0_largest", "program", "mu", "bits")
+    ends = ("accuracy", "accuracy_low", "accuracy_high")
+    terms = planned(params, row["target"]).terms
+    settings = {"clip": params.promise_clip, "warm_up": terms.warm_up, "degree": terms.degree}
+    return Promise(
+        name=f"mushrooms, {row['target']:g} for ever",
+        data=data.provenance.name,
+        model=f"logistic regression on {terms.dim} centred features, five agents",
+        parameters={**settings, **{name: row[name] for name in names}},
+        unit=f"one data point of {params.samples} mushrooms of one agent",
+        delta=row["certified"],
+        horizon=FOR_EVER,
+        T=int(row["t"]),
+        accuracy=tuple(min(1.0, row[name]) for name in ends),
+        runs=int(row["runs"]),
+        twin=row["accuracy_unquantised"],
+        best_unprotected=max(row["figure_2"], row["tuned"]),
+        certified_by="ldp_core.accountant.promise.certify",
+        guessing=0.5,
     )

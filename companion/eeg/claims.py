@@ -27,13 +27,11 @@ def learning(learnt: Learnt, settings: Table | None, weight: float, data: str) -
     low, high = exact_ends(above, len(people))
     central = f", {mean['centralised']:.1f} % centralised" if "centralised" in people else ""
     numbers: Numbers = {"above": above, "people": len(people), "chance": 100 / learnt.classes}
-    numbers |= {"central": central, "mean": mean, "data": data}
-    close = tables.learned(learnt.difference)
-    close |= {"weight": weight, "folds": learnt.difference["folds"]}
-    lost = tables.broken(settings)
+    texts = {"mean": mean, "data": data, "central": central, "weight": weight}
+    close, lost = tables.learned(learnt.difference), tables.broken(settings)
     return [
-        judge("figure-6", close, exceptions=lost, mean=mean, data=data),
-        judge("figure-6-generalises", {"low": low, "high": high}, **numbers),
+        judge("figure-6", close, exceptions=lost, **texts),
+        judge("figure-6-generalises", {"low": low, "high": high}, **numbers, **texts),
     ]
 
 
@@ -45,49 +43,21 @@ def attacks(
     `summary` and `seen` are `tables.attacked` of all attacks and of those by number of states;
     `chance` is one in the number of people.
     """
-    clear = pick(summary, defence="D-PSGD")
+    clear, own = (pick(summary, defence=name) for name in ("D-PSGD", "quantised"))
     found = {"best_low": best(clear)["correlation_low"], "best_high": math.inf}
-    people = tables.by_defence(rates, straight, chance)
-    luck: Numbers = {"chance": chance, "twice": 2 * chance, "least": people["least"].max()}
-    starts, own = tables.strongest(summary, seen), pick(summary, defence="quantised")
+    starts, people = tables.strongest(summary, seen), tables.by_defence(rates, straight, chance)
     return [
-        judge("fig7-clear", found, attackers=clear, missing=WEAK),
-        judge("fig7-quantised", starts, _calibrated(summary), attackers=own, missing=WEAK),
+        judge("fig7-clear", found, attackers=clear),
+        judge("fig7-quantised", starts, _calibrated(summary), attackers=own),
         _labels(summary, 1 / classes),
         _rates(summary, rates, chance),
-        judge("identity-protected", people, **luck),
+        judge("identity-protected", people, **_luck(chance), least=people["least"].max()),
         _margin(summary),
     ]
 
 
-def remembered(
-    spent: Table, members: Table, rates: Table, sessions: Table, chance: float
-) -> list[Claim]:
-    """Return the rows on the accountant's count, on what the model remembers, and on alignment."""
-    largest = spent.loc[spent.groupby("k")["exact"].idxmax()]
-    count, iterations = excess(spent["lower"].max()), spent["iterations"].iloc[0]
-    raw = tables.kinds(rates[rates["defence"] == "raw"], "aligned")
-    whole = tables.kinds(sessions, "recentred").assign(classifier="whole sessions, covariances")
-    luck = {"chance": chance, "twice": 2 * chance, "trials": pd.concat([raw, whole])}
-    aligned = told(raw[raw["aligned"]])
-    return [
-        judge("eeg-delta", count, counted=largest, iterations=iterations),
-        judge("ours-eeg-members", told(members), chance=chance, twice=2 * chance),
-        judge("ours-eeg-alignment", aligned, looks=len(aligned), **luck),
-    ]
-
-
-def elsewhere(difference: dict, summary: Table, rates: Table, data: str) -> list[Claim]:
-    """Return the row on a second data set: whether all goes there as in the first."""
-    clear, ours = (best(pick(rates, defence=name)) for name in ("D-PSGD", "quantised"))
-    attacks = {name: pick(summary, defence=name) for name in ("D-PSGD", *tables.STARTS)}
-    most = {name: table["correlation"].max() for name, table in attacks.items()}
-    fall = {"fall_low": clear["low"] - ours["high"], "fall_high": clear["high"] - ours["low"]}
-    hidden = [attacks["random start"], attacks["dithered"]]
-    off_grid = best(pd.concat(hidden, ignore_index=True))
-    found = {**off_grid, **tables.learned(difference), **fall}
-    texts = {"most": most, "clear": clear, "ours": ours, "data": data}
-    return [judge("ours-eeg-elsewhere", found, **texts, **_sized(summary, clear))]
+def _luck(chance: float) -> Numbers:
+    return {"chance": chance, "twice": 2 * chance}
 
 
 def _calibrated(summary: Table) -> bool:
@@ -95,24 +65,24 @@ def _calibrated(summary: Table) -> bool:
     return bool(pick(summary, defence="D-PSGD")["correlation"].max() >= RESTORED)
 
 
-def _sized(summary: Table, rate: pd.Series) -> dict:
-    calibrated = _calibrated(summary)
-    known = calibrated and bool(rate["trials"] >= FEWEST)
-    return {"known": known, "missing": FEW if calibrated else WEAK}
-
-
 def _labels(summary: Table, chance: float) -> Claim:
     found = pd.concat([pick(summary, defence=name) for name in tables.STARTS])
     found = told(found.assign(hits=(found["label"] * found["trials"]).round()))
-    numbers: Numbers = {"chance": chance, "twice": 2 * chance, "looks": len(found)}
-    return judge("eeg-labels", found, **numbers, missing=FEW)
+    return judge("eeg-labels", found, **_luck(chance), looks=len(found))
 
 
 def _rates(summary: Table, rates: Table, chance: float) -> Claim:
-    clear, ours = (best(pick(rates, defence=name)) for name in ("D-PSGD", "quantised"))
-    texts = {"clear": clear, "ours": ours, "chance": chance, **_sized(summary, clear)}
+    texts = _named(summary, rates)
     found = tables.before_and_after(rates) if texts["known"] else []
-    return judge("reidentification-rates", found, **texts)
+    return judge("reidentification-rates", found, **texts, chance=chance)
+
+
+def _named(summary: Table, rates: Table) -> Numbers:
+    """Return who is named best in the clear and under Algorithm 1, and whether it says much."""
+    clear, ours = (best(pick(rates, defence=name)) for name in ("D-PSGD", "quantised"))
+    calibrated = _calibrated(summary)
+    known = calibrated and bool(clear["trials"] >= FEWEST)
+    return {"clear": clear, "ours": ours, "known": known, "missing": FEW if calibrated else WEAK}
 
 
 def _margin(summary: Table) -> Claim:
@@ -123,16 +93,42 @@ def _margin(summary: Table) -> Claim:
     return judge("ours-eeg-margin", tenth, _calibrated(summary), steps=rows, one=one)
 
 
+def remembered(
+    spent: Table, members: Table, rates: Table, sessions: Table, chance: float
+) -> list[Claim]:
+    """Return the rows on the accountant's count, on what the model remembers, and on alignment."""
+    largest = spent.loc[spent.groupby("k")["exact"].idxmax()]
+    count, iterations = excess(spent["lower"].max()), spent["iterations"].iloc[0]
+    raw = tables.kinds(rates[rates["defence"] == "raw"], "aligned")
+    whole = tables.kinds(sessions, "recentred").assign(classifier="whole sessions, covariances")
+    aligned, trials = told(raw[raw["aligned"]]), pd.concat([raw, whole])
+    luck = _luck(chance)
+    return [
+        judge("eeg-delta", count, counted=largest, iterations=iterations),
+        judge("ours-eeg-members", told(members), **luck),
+        judge("ours-eeg-alignment", aligned, looks=len(aligned), trials=trials, **luck),
+    ]
+
+
+def elsewhere(difference: dict, summary: Table, rates: Table, data: str) -> list[Claim]:
+    """Return the row on a second data set: whether all goes there as in the first."""
+    clear, zero, *hidden = (pick(summary, defence=name) for name in ("D-PSGD", *tables.STARTS))
+    most = {"D-PSGD": clear["correlation"].max(), "quantised": zero["correlation"].max()}
+    texts, off_grid = _named(summary, rates), best(pd.concat(hidden, ignore_index=True))
+    named = {**texts["clear"].add_prefix("clear_"), **texts["ours"].add_prefix("ours_")}
+    found = {**off_grid, **tables.learned(difference), **named}
+    return [judge("ours-eeg-elsewhere", found, **texts, most=most, data=data)]
+
+
 def crowd(found: tuple[Table, Table] | None, params: Params) -> Claim:
     """Return the row on the identity of many people, from `rates` and `straight` of them."""
-    chance, told_at = 1 / params.crowd, tables.PAPER_RATES[1]
+    chance, nine = 1 / params.crowd, len(params.subjects)
     people = [] if found is None else tables.by_defence(*found, chance)
-    numbers: Numbers = {"chance": chance, "twice": 2 * chance, "people": params.crowd}
-    numbers["few"], numbers["many"] = (
-        tables.trials_to_tell(told_at, each) for each in (params.chance, chance)
+    few, many = (
+        tables.trials_to_tell(tables.PAPER_RATES[1], each) for each in (params.chance, chance)
     )
-    few = len(params.subjects)
-    return judge("identity-of-many", people, found is not None, nine=few, **numbers)
+    numbers = {"few": few, "many": many, "people": params.crowd, "nine": nine}
+    return judge("identity-of-many", people, found is not None, **_luck(chance), **numbers)
 
 
 def rests_on(claim: Claim, many: Claim) -> Claim:

@@ -35,6 +35,7 @@ STARTS = {
     "random start": "psi_0 is random",
     "dithered": "a public dither is used",
 }
+POINTS = "{mean:+.1p} points [{low:+.1p}, {high:+.1p}], p = {p:.2g}"
 AFTER = {"low_after": "after_low", "high_after": "after_high"}
 
 
@@ -337,14 +338,12 @@ def least_noticed(table: pd.DataFrame, chance: float) -> float:
 
 
 def learned(difference: dict) -> dict:
-    """Return a difference of accuracies over people and its words; of one there is no interval."""
-    if difference["folds"] < 2:
-        words = fill("{mean:+.1p} points (one person, so no interval)", difference)
-        return {"difference_low": None, "difference_high": None, "points": words}
-    words = fill("{mean:+.1p} points [{low:+.1p}, {high:+.1p}]", difference)
-    words += fill(", p = {p:.2g}", difference) if "p" in difference else ""
-    low, high = difference["low"], difference["high"]
-    return {"difference_low": low, "difference_high": high, "points": words}
+    """Return a difference of accuracies over people with its words; of one there is no interval."""
+    words, low, high = "{mean:+.1p} points (one person, so no interval)", None, None
+    if difference["folds"] > 1:
+        words, low, high = POINTS, difference["low"], difference["high"]
+    ends = {"difference_low": low, "difference_high": high}
+    return {**ends, "points": fill(words, difference), "folds": difference["folds"]}
 
 
 def broken(settings: pd.DataFrame | None) -> list[str]:

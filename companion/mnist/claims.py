@@ -6,10 +6,8 @@ import math
 
 import numpy as np
 import pandas as pd
-from IPython.display import HTML
 
-from companion import claims as house
-from companion.claims import Claim, Numbers, Table, judge, threshold
+from companion.claims import Claim, Numbers, Table, judge, show, threshold  # noqa: F401 (show)
 from companion.data.mnist import MNIST
 from companion.intervals import excess
 from companion.mnist import attack_tables as attacks
@@ -19,13 +17,6 @@ from companion.mnist.params import Params
 
 CHANCE = 0.1  # ten digits
 MEMBERS = list(harder_tables.ATTACKS)
-
-
-def show(rows: list[Claim], data: MNIST, output: str) -> HTML:
-    """Keep the verdicts, with the data that they rest on, and return them as a table."""
-    rows = house.on(data.provenance, rows)
-    house.save(rows, "03_mnist_idlg", output)
-    return HTML(house.as_html(rows))
 
 
 def of_training(
@@ -85,15 +76,9 @@ def of_promises(
     promise_tables.record(promised, params, data, output)
     table, read = promise_tables.summary(promised), promise_tables.attacked(promised)
     whole = promised.images >= promise_tables.ALL and params.promise_seeds > 1
-    cases = table.assign(
-        lost_low=table["twin"] - table["high"], lost_high=table["twin"] - table["low"]
-    )
-    excess = read.assign(
-        excess_low=read["low"] - read["allowed"], excess_high=read["high"] - read["allowed"]
-    )
     return [
-        judge("promise-for-pictures", cases, whole, images=promised.images),
-        judge("promise-attacked", excess, images=params.promise_attacked),
+        judge("promise-for-pictures", table, whole, images=promised.images),
+        judge("promise-attacked", read, images=params.promise_attacked),
     ]
 
 
@@ -148,12 +133,8 @@ def of_secrets(table: Table) -> list[Claim]:
     if table.empty:
         return []
     members, sown = (table[table["attack"].isin(names)] for names in (MEMBERS, ["canaries"]))
-    excess = members.assign(
-        excess_low=members["low"] - members["allowed"],
-        excess_high=members["high"] - members["allowed"],
-    )
     rows = []
-    for key, cases in (("members-of-a-model", excess), ("canaries-in-one-run", sown)):
+    for key, cases in (("members-of-a-model", members), ("canaries-in-one-run", sown)):
         if len(cases):
             kept = cases["variant"] == "promise"
             rows.append(judge(key, cases[kept], unprotected=cases[~kept], cases=cases[kept]))

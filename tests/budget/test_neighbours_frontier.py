@@ -10,7 +10,8 @@ import pandas as pd
 import pytest
 
 from companion import claims
-from companion.budget import neighbour_claims, neighbour_figures, neighbours
+from companion.budget import claims as verdicts
+from companion.budget import neighbour_tables, neighbours
 from companion.budget.params import Params
 from companion.mushrooms import problem
 from companion.neighbours import bench as shared
@@ -49,7 +50,7 @@ def results(data, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def table(data, results):
-    return neighbour_claims.bench(SMALL, data).found
+    return neighbour_tables.compared(SMALL, data).found
 
 
 def test_every_mechanism_is_searched_over_a_grid_of_the_same_size(results):
@@ -112,9 +113,11 @@ def test_a_shard_is_pure_and_blocks_join(data, results):
 
 
 def test_the_bench_is_the_search_and_the_runs_or_is_left_out(data, results, table):
-    assert neighbour_claims.bench(SMALL.model_copy(update={"neighbour_targets": ()}), data) is None
-    assert neighbour_figures.frontier(None, "") is None
-    found = neighbour_claims.bench(SMALL, data)
+    assert (
+        neighbour_tables.compared(SMALL.model_copy(update={"neighbour_targets": ()}), data) is None
+    )
+    assert neighbour_tables.frontier(None, "") is None
+    found = neighbour_tables.compared(SMALL, data)
     assert found.tried.equals(results[0]) and found.found.equals(table)
     numbers = json.loads(json.dumps(found.numbers(), allow_nan=False))
     assert len(numbers["frontier"]) == len(table) and numbers["frontier"][0]["bits"] > 0
@@ -153,7 +156,7 @@ def test_the_figure_shows_every_mechanism_and_reference(table, results):
     lines = tables.references(results[2].query("t == 20"))
     assert list(lines.groupby("measure").size()) == [1, 2]
     bench = tables.Compared("effort", results[0], table, lines)
-    figure = neighbour_figures.frontier(bench, "caption")
+    figure = neighbour_tables.frontier(bench, "caption")
     shown = figure.axes[0].get_legend_handles_labels()[1]
     hollow = [line for line in figure.axes[0].lines if line.get_markerfacecolor() == "white"]
     reached = table[table["measure"] == "own"].set_index("mechanism").loc[list(MECHANISMS)]
@@ -200,7 +203,7 @@ CASES = {
 
 @pytest.mark.parametrize(("key", "verdict"), CASES, ids=str)
 def test_every_rule_reaches_its_verdicts(key, verdict):
-    found = {claim.key: claim for claim in neighbour_claims.verdicts(SMALL, CASES[key, verdict])}
+    found = {claim.key: claim for claim in verdicts.neighbours(CASES[key, verdict], 20)}
     assert found[key].verdict == verdict and found[key].reason and found[key].ours
 
 
@@ -214,6 +217,6 @@ def test_the_first_rule_reaches_the_other_verdicts():
 
 
 def test_deltas_that_do_not_fade_add_up():
-    assert neighbour_claims.apart_for_ever(0.1, 1) == pytest.approx(0.1)
-    assert neighbour_claims.apart_for_ever(0.1, 2) == pytest.approx(0.19)
-    assert neighbour_claims.apart_for_ever(1e-3) > 0.99
+    assert neighbour_tables.apart_for_ever(0.1, 1) == pytest.approx(0.1)
+    assert neighbour_tables.apart_for_ever(0.1, 2) == pytest.approx(0.19)
+    assert neighbour_tables.apart_for_ever(1e-3) > 0.99

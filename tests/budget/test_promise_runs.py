@@ -161,7 +161,7 @@ def test_an_audit_stays_within_the_promise():
 
 
 def test_every_promise_is_kept_in_one_file(learned, data, tmp_path):
-    claims.keep(tables.promises(SMALL, learned), SMALL, data, str(tmp_path))
+    words.keep(tables.promises(SMALL, learned), SMALL, data, str(tmp_path))
     (entry,) = promises.load(tmp_path)
     assert entry.sentence.startswith(
         "one data point of 2 mushrooms of one agent changes all that is ever"

@@ -337,7 +337,7 @@ def test_verdicts_follow_the_numbers_both_ways():
 def test_the_verdict_on_a_second_data_set_needs_all_three():
     safe = summary(D_PSGD=0.95, quantised=0.5, random_start=0.04, dithered=0.03)
     rates = identified(raw=0.9, D_PSGD=0.76, quantised=0.12, random_start=0.1, dithered=0.1)
-    narrow = {"mean": 0.0, "low": -0.01, "high": 0.01, "folds": 9}
+    narrow = {"mean": 0.0, "low": -0.01, "high": 0.01, "p": 0.5, "folds": 9}
     wide, costly = (
         narrow | {"low": -0.05, "high": 0.03},
         narrow | {"mean": -0.05, "low": -0.06, "high": -0.04},
