@@ -15,15 +15,18 @@ import os
 import textwrap
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import matplotlib as mpl
+import numpy as np
+import pandas as pd
 import seaborn as sns
 from IPython import get_ipython
 from IPython.core.pylabtools import print_figure, select_figure_formats
 from IPython.display import display
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogFormatterSciNotation
+from matplotlib.ticker import LogFormatterSciNotation, PercentFormatter
 from PIL import Image
 
 from companion import files
@@ -35,6 +38,7 @@ COLOURS = {
     "dithered": "#CC79A7",
     "at sent": "#56B4E9",
 }
+PERCENT = PercentFormatter(1.0, decimals=0)
 PNG_DPI, NOTEBOOK_DPI = 200, 90
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 LONG = 100.0  # a logarithmic axis that spans as much has ticks at powers of ten alone
@@ -59,6 +63,27 @@ def style() -> None:
         shell.display_formatter.formatters["image/png"].for_type(Figure, picture)
         if not gc.get_freeze_count():
             gc.freeze()  # what is imported stays: to look for garbage in it takes a second in all
+
+
+def panels(size: tuple[float, float], *rows_and_columns: int, **options) -> tuple[Figure, Any]:
+    """Return an empty figure of a size in inches, and its axes as `Figure.subplots` gives them."""
+    figure = Figure(figsize=size)
+    return figure, figure.subplots(*rows_and_columns, **options)
+
+
+def band(axes, curve: pd.DataFrame, colour: str, middle: str = "mean", **line) -> None:
+    """Draw a column over the index, and the band from low to high around it."""
+    axes.plot(curve[middle], color=colour, **line)
+    axes.fill_between(curve.index, curve["low"], curve["high"], color=colour, alpha=0.18, lw=0)
+
+
+def bars(table: pd.DataFrame, middle: str, low: str = "", high: str = "") -> np.ndarray:
+    """Return how far the ends of intervals, columns <middle>_low and _high, lie from their middle.
+
+    That is what error bars are drawn from; the ends may have names of their own.
+    """
+    ends = table[[low or f"{middle}_low", high or f"{middle}_high"]].to_numpy().T
+    return np.abs(ends - table[middle].to_numpy())
 
 
 def picture(figure: Figure) -> bytes:

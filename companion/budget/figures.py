@@ -58,22 +58,17 @@ VACUOUS, LIGHT = "#BBBBBB", "#EEEEEE"
 
 def one_message(y: float, other: float, step: float) -> Figure:
     """Return what one coordinate sends under two inputs, and what a delta allows an attacker."""
-    figure = Figure(figsize=(10, 3.6))
-    left, right = figure.subplots(1, 2)
-    laws = (quantizer.law(value, step) for value in (y, other))
-    found = compared(*laws, step, 0.0)
+    figure, (left, right) = house.panels((10, 3.6), 1, 2)
+    found = compared(quantizer.law(y, step), quantizer.law(other, step), step, 0.0)
     levels = found["points"] / step
-    for value, shift, name, label, chance in (
-        (y, -0.12, "unquantised", "y", found["ours"]),
-        (other, 0.12, "quantised", "y′", found["theirs"]),
-    ):
-        colour = COLOURS[name]
-        label = f"input {label} = {value / step:g} d"
+    ours = ("y", y, -0.12, COLOURS["unquantised"], found["ours"])
+    theirs = ("y′", other, 0.12, COLOURS["quantised"], found["theirs"])
+    for name, value, shift, colour, chance in (ours, theirs):
+        label = f"input {name} = {value / step:g} d"
         left.bar(levels + shift, chance, width=0.22, color=colour, label=label)
         left.plot([value / step] * 2, [-0.1, -0.03], color=colour, lw=2.5, clip_on=False)
-    left.set(
-        xlabel="level sent (in steps d)", ylabel="probability", xticks=levels, ylim=(-0.1, 1.05)
-    )
+    left.set(xlabel="level sent (in steps d)", ylabel="probability")
+    left.set(xticks=levels, ylim=(-0.1, 1.05))
     left.set_title(f"Two inputs, one message: total variation {found['delta']:.2f}")
     left.legend(fontsize="small", loc="upper right")
     alpha = np.linspace(0, 1, 201)
@@ -88,13 +83,13 @@ def one_message(y: float, other: float, step: float) -> Figure:
 
 def fig3(summary: Table, params: Params, origin: str) -> Figure:
     """Return Fig. 3: max_i delta^i over iterations for each d_0, for both kinds of arrival."""
-    figure = Figure(figsize=(10.5, 4.8))
-    panels = figure.subplots(1, 2, sharey=True)
+    figure, panels = house.panels((10.5, 4.8), 1, 2, sharey=True)
     for axes, (arrival, title) in zip(panels, ARRIVAL_TITLES.items(), strict=True):
         own = summary[(summary["arrival"] == arrival) & (summary["t"] > 0)]
         for (d_0, curve), colour in zip(own.groupby("d_0"), STEP_COLOURS, strict=False):
-            _band(axes, curve, "median", colour, lw=2.2, label=f"d₀ = {d_0:g}")
-            axes.plot(curve["t"], curve["mean"], color=colour, ls="--", lw=1)
+            curve = curve.set_index("t")
+            house.band(axes, curve, colour, "median", lw=2.2, label=f"d₀ = {d_0:g}")
+            axes.plot(curve["mean"], color=colour, ls="--", lw=1)
         axes.set(yscale="log", xlabel="iteration t", title=title)
         _vacuous(axes, summary["high"].max(), "right")
     lowest = summary[summary["t"] == summary["t"].max()]["low"].min()
@@ -111,10 +106,8 @@ def fig3(summary: Table, params: Params, origin: str) -> Figure:
 
 
 def arrivals(table: Table, params: Params, origin: str) -> Figure:
-    """Return the final budget by when the data point arrives: the paper's sum, and the exact
-    one."""
-    figure = Figure(figsize=(10.5, 4.6))
-    left, right = figure.subplots(1, 2)
+    """Return the last budget by when the data point arrives: the paper's sum, and the exact one."""
+    figure, (left, right) = house.panels((10.5, 4.6), 1, 2)
     styles = dict(zip(sorted(table["d_0"].unique()), ("-", "--", ":", "-."), strict=False))
     for (normalise, d_0), rows in table.groupby(["normalise", "d_0"], sort=False):
         colour = ROW_COLOURS[normalise]
@@ -140,18 +133,16 @@ def arrivals(table: Table, params: Params, origin: str) -> Figure:
 
 def worst(table: Table, params: Params, origin: str) -> Figure:
     """Return the worst modification found beside a random one, by when it arrives."""
-    figure = Figure(figsize=(10.5, 4.2))
-    left, right = figure.subplots(1, 2)
+    figure, (left, right) = house.panels((10.5, 4.2), 1, 2)
     for shift, (normalise, colour) in zip((-0.22, 0, 0.22), ROW_COLOURS.items(), strict=True):
         rows, name = table[table["normalise"] == normalise], ROW_NAMES[normalise]
         for axes, measure in ((left, "paper"), (right, "exact")):
             ends = rows.groupby(["asked_k", "kind"])[measure].median().unstack("kind")
             places = np.arange(len(ends)) + shift
             axes.vlines(places, ends["random"], ends["worst"], color=colour, lw=2, alpha=0.5)
-            axes.plot(
-                places, ends["random"], "o", color=colour, mfc="white", label=f"{name}: random"
-            )
-            axes.plot(places, ends["worst"], "o", color=colour, label=f"{name}: worst found")
+            look = {"marker": "o", "ls": "", "color": colour}
+            axes.plot(places, ends["random"], mfc="white", label=f"{name}: random", **look)
+            axes.plot(places, ends["worst"], label=f"{name}: worst found", **look)
             axes.set_xticks(np.arange(len(ends)), [f"k = {int(k)}" for k in ends.index])
             axes.set_xlabel("arrival of the modified data point")
     left.set(yscale="log", ylabel="max over agents of δⁱ", title="the paper's sum")
@@ -166,8 +157,7 @@ def worst(table: Table, params: Params, origin: str) -> Figure:
 
 def sandwich(table: Table, params: Params, origin: str) -> Figure:
     """Return every measure of several cases, from the paper's sum down to the audit."""
-    figure = Figure(figsize=(10.5, 4.8))
-    axes = figure.subplots()
+    figure, axes = house.panels((10.5, 4.8))
     table = table.sort_values("exact", ascending=False)
     places, shifts = np.arange(len(table)), np.linspace(-0.2, 0.2, len(MEASURE_STYLES))
     for shift, (measure, (label, mark, colour)) in zip(shifts, MEASURE_STYLES.items(), strict=True):
@@ -188,17 +178,14 @@ def sandwich(table: Table, params: Params, origin: str) -> Figure:
 
 def bounds(table: Table, params: Params, origin: str) -> Figure:
     """Return promised against spent delta, and the d_0 that each bound would need for a target."""
-    figure = Figure(figsize=(12, 5.2))
-    left, right = figure.subplots(1, 2, width_ratios=(3, 2))
+    figure, (left, right) = house.panels((12, 5.2), 1, 2, width_ratios=(3, 2))
     order = [bound for bound in BOUND_NAMES if (table["bound"] == bound).any()]
     labels = [BOUND_NAMES[name].format(T=params.iterations) for name in order]
     for axes, column, names in ((left, "log10_delta", order), (right, "log10_d_0", order[:4])):
         for shift, (normalise, colour) in zip((-0.24, 0, 0.24), ROW_COLOURS.items(), strict=True):
             rows = table[table["normalise"] == normalise].set_index("bound").loc[names]
-            places = np.arange(len(names)) + shift
-            axes.plot(
-                10 ** rows[column], places, "o", color=colour, ms=8, label=ROW_NAMES[normalise]
-            )
+            look = {"color": colour, "ms": 8, "label": ROW_NAMES[normalise]}
+            axes.plot(10 ** rows[column], np.arange(len(names)) + shift, "o", **look)
         axes.set(xscale="log", ylim=(len(names) - 0.5, -0.5))
         axes.grid(axis="x", color=LIGHT)
         for place in np.arange(len(names) - 1) + 0.5:
@@ -220,8 +207,7 @@ def bounds(table: Table, params: Params, origin: str) -> Figure:
 
 def tail(table: Table, params: Params, origin: str) -> Figure:
     """Return the share of the infinite-time budget that is used up after t iterations."""
-    figure = Figure(figsize=(8.4, 4.4))
-    axes = figure.subplots()
+    figure, axes = house.panels((8.4, 4.4))
     for normalise, colour in ROW_COLOURS.items():
         share = table[table["normalise"] == normalise].groupby("t")["share"].agg(["min", "max"])
         edges, name = (share["min"], share["max"]), ROW_NAMES[normalise]
@@ -231,20 +217,17 @@ def tail(table: Table, params: Params, origin: str) -> Figure:
     axes.text(65, 0.02, "the paper's “approximately 50 steps”", fontsize="small", va="bottom")
     title = "Our certificate's sum: how much of its limit is spent after t iterations"
     axes.set(xscale="log", ylim=(0, 1), xlabel="iteration t", ylabel="used up by then", title=title)
-    axes.yaxis.set_major_formatter(mpl.ticker.PercentFormatter(1.0, decimals=0))
+    axes.yaxis.set_major_formatter(house.PERCENT)
     heading = {"title": "band: the five agents", "title_fontsize": "small"}
     axes.legend(fontsize="small", loc=(0.72, 0.1), **heading)
-    exponents = (
-        f"nu = {params.nu:g}, varsigma = {params.varsigma + 0.01:g} ... {params.varsigma + 0.05:g}"
-    )
-    words = f"From public constants alone: weights {params.weight:g}, {exponents}."
-    return house.caption(figure, f"{origin} {words}")
+    known = f"From public constants alone: weights {params.weight:g}, nu = {params.nu:g}"
+    exponents = f"varsigma = {params.varsigma + 0.01:g} ... {params.varsigma + 0.05:g}"
+    return house.caption(figure, f"{origin} {known}, {exponents}.")
 
 
 def frontier(table: Table, kept: Table, params: Params, origin: str) -> Figure:
     """Return accuracy against delta: exact for two modifications, certified for all data."""
-    figure = Figure(figsize=(12, 4.6))
-    panels = figure.subplots(1, len(ROW_NAMES), sharey=True, sharex=True)
+    figure, panels = house.panels((12, 4.6), 1, len(ROW_NAMES), sharey=True, sharex=True)
     weights, without = sorted(table["weight"].unique()), kept.set_index("normalise")["unquantised"]
     colours = dict(zip(weights, WEIGHT_COLOURS, strict=False))
     for axes, (normalise, name) in zip(panels, ROW_NAMES.items(), strict=True):
@@ -260,10 +243,9 @@ def frontier(table: Table, kept: Table, params: Params, origin: str) -> Figure:
         axes.axhline(without[normalise], color="grey", ls=":", lw=1)
         axes.set(xlabel="δ", title=name, xlim=(-0.12, 1.06))
     panels[0].set_ylabel("accuracy on held-out mushrooms")
-    panels[0].yaxis.set_major_formatter(mpl.ticker.PercentFormatter(1.0, decimals=0))
-    handles = [
-        _line(name, color="grey", marker=mark, lw=0) for mark, name in FRONTIER_MARKS.values()
-    ]
+    panels[0].yaxis.set_major_formatter(house.PERCENT)
+    marks = FRONTIER_MARKS.values()
+    handles = [_line(name, color="grey", marker=mark, lw=0) for mark, name in marks]
     handles += [_line(f"edge weight {weight:g}", color=colours[weight]) for weight in weights]
     handles.append(_line("without quantisation", color="grey", ls=":"))
     figure.legend(handles=handles, fontsize="small", loc="outside upper center", ncols=3)
@@ -276,8 +258,7 @@ def bits(table: Table, params: Params, origin: str) -> Figure | None:
     """Return bits per coordinate of a message over time, against a float's; None without any."""
     if table.empty:
         return None
-    figure = Figure(figsize=(10.5, 4.2))
-    panels = figure.subplots(1, 2, sharey=True)
+    figure, panels = house.panels((10.5, 4.2), 1, 2, sharey=True)
     names = {"theta": "θ, the model", "psi": "ψ, the tracker"}
     for axes, (message, name) in zip(panels, names.items(), strict=True):
         rows = table[table["message"] == message]
@@ -307,17 +288,17 @@ def traded(params: Params, data: Mushrooms, origin: str) -> Callable[..., Figure
 
 def trade(budgets: Table, accuracy: Table, origin: str) -> Figure:
     """Return the delta curve and the accuracy of one choice side by side, for the sliders."""
-    figure = Figure(figsize=(10, 3.8))
-    left, right = figure.subplots(1, 2)
-    _band(left, budgets[budgets["t"] > 0], "median", COLOURS["quantised"], label="median")
+    figure, (left, right) = house.panels((10, 3.8), 1, 2)
+    curve = budgets[budgets["t"] > 0].set_index("t")
+    house.band(left, curve, COLOURS["quantised"], "median", label="median")
     left.set(yscale="log", xlabel="iteration t", title="max over agents of δⁱ (the paper's sum)")
     _vacuous(left, 1e3, "right")
     left.set_ylim(1e-2, 1.5e3)
     left.legend(fontsize="small", loc="lower right")
     for variant, line in accuracy.groupby("variant"):
-        _band(right, line, "mean", COLOURS[variant], label=variant)
+        house.band(right, line.set_index("t"), COLOURS[variant], label=variant)
     right.set(ylim=(0.4, 1), xlabel="iteration t", title="accuracy on held-out mushrooms")
-    right.yaxis.set_major_formatter(mpl.ticker.PercentFormatter(1.0, decimals=0))
+    right.yaxis.set_major_formatter(house.PERCENT)
     right.legend(fontsize="small", loc="lower right")
     words = "Left: 2 runs x 5 modifications at random times; right: 8 runs. Bands: 5 % to 95 %."
     return house.caption(figure, f"{origin} {words}")
@@ -325,12 +306,6 @@ def trade(budgets: Table, accuracy: Table, origin: str) -> Figure:
 
 def _setting(params: Params) -> str:
     return f"T = {params.iterations}, weights {params.weight:g}"
-
-
-def _band(axes, curve: Table, middle: str, colour: str, **line) -> None:
-    """Draw a line and the band from low to high around it."""
-    axes.plot(curve["t"], curve[middle], color=colour, **line)
-    axes.fill_between(curve["t"], curve["low"], curve["high"], color=colour, alpha=0.18, lw=0)
 
 
 def _line(label: str, **look) -> mpl.lines.Line2D:

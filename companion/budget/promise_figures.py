@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import matplotlib as mpl
 import pandas as pd
 from matplotlib.figure import Figure
 
@@ -24,8 +23,7 @@ def promise(
     """Return accuracy against the certified delta, and delta(epsilon) of each promise, if any."""
     if promises.empty:
         return None
-    figure = Figure(figsize=(11, 4.8))
-    left, right = figure.subplots(1, 2)
+    figure, (left, right) = house.panels((11, 4.8), 1, 2)
     _costs(left, promises)
     for (target, curve), colour in zip(profiles.groupby("target"), SHADES, strict=False):
         right.plot(curve["epsilon"], curve["delta"], color=colour, label=f"δ(0) = {target:g}")
@@ -35,36 +33,30 @@ def promise(
     right.set(yscale="log", ylim=(1e-5, 1), xlabel="ε", ylabel="δ(ε), for all time")
     right.set_title("The same promises, for every ε")
     right.legend(fontsize="x-small", loc="lower right")
-    house.caption(
-        figure,
+    caption = (
         f"{origin} Unit of privacy: one data point of {params.samples} mushrooms of one agent. "
         f"{params.promise_runs} runs of {params.promise_iterations} iterations after a warm-up of "
-        f"{params.promise_warm_up} data points; bars: 95 % of the mean. Accuracy of what is sent.",
+        f"{params.promise_warm_up} data points; bars: 95 % of the mean. Accuracy of what is sent."
     )
-    return figure
+    return house.caption(figure, caption)
 
 
 def _costs(axes, promises: pd.DataFrame) -> None:
-    mean = promises["accuracy"]
-    bars = [mean - promises["accuracy_low"], promises["accuracy_high"] - mean]
-    look = {"fmt": "o-", "color": PROMISED, "capsize": 4}
-    axes.errorbar(promises["certified"], mean, yerr=bars, label="promised for ever", **look)
+    look = {"fmt": "o-", "color": PROMISED, "capsize": 4, "label": "promised for ever"}
+    bars = house.bars(promises, "accuracy")
+    axes.errorbar(promises["certified"], promises["accuracy"], yerr=bars, **look)
     twin = {"color": WITHOUT, "label": "its twin, unquantised"}
     axes.plot(promises["certified"], promises["accuracy_unquantised"], "s--", **twin)
-    for name, dashes, label in (
-        ("tuned", "-.", "unprotected, tuned"),
-        ("figure_2", ":", "Fig. 2's"),
-    ):
-        look = {"color": "#555555", "ls": dashes, "lw": 1.2, "label": label}
-        axes.axhline(promises[name].mean(), **look)
+    tuned, plain = promises["tuned"].mean(), promises["figure_2"].mean()
+    axes.axhline(tuned, color="#555555", ls="-.", lw=1.2, label="unprotected, tuned")
+    axes.axhline(plain, color="#555555", ls=":", lw=1.2, label="Fig. 2's")
     targets = promises["target"]
-    axes.set(
-        xscale="log", xlabel="certified δ for all time", ylabel="accuracy on held-out mushrooms"
-    )
+    axes.set(xscale="log", xlabel="certified δ for all time")
+    axes.set_ylabel("accuracy on held-out mushrooms")
     axes.set_xticks(targets, [f"{target:g}" for target in targets])
     axes.minorticks_off()
     axes.set_title("What a promise costs")
-    axes.yaxis.set_major_formatter(mpl.ticker.PercentFormatter(1.0, decimals=0))
+    axes.yaxis.set_major_formatter(house.PERCENT)
     axes.legend(fontsize="small", loc="lower right")
 
 
@@ -81,8 +73,7 @@ def vow(params: Params) -> Callable[..., Figure]:
 
 def spending(table: pd.DataFrame, target: float, caption: str) -> Figure:
     """Return how a promise is spent: the certified delta of the first t iterations, by unit."""
-    figure = Figure(figsize=(8.4, 4.0))
-    axes = figure.subplots()
+    figure, axes = house.panels((8.4, 4.0))
     for (copies, curve), colour in zip(table.groupby("copies"), SHADES, strict=False):
         label = "one mushroom" if copies == 1 else f"one data point, {copies} mushrooms"
         axes.plot(curve["t"], curve["delta"], color=colour, lw=2.2, label=label)

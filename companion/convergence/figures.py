@@ -8,7 +8,6 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch
-from matplotlib.ticker import PercentFormatter
 
 from companion import claims, house, mushrooms
 from companion.convergence.params import TOPOLOGIES, Params
@@ -37,8 +36,7 @@ def quantiser(step: float = 1.0, points: int = 401) -> Figure:
     """Return the quantizer at work: where an input can go, how often it goes up, its variance."""
     y = np.linspace(-2 * step, 2 * step, points)
     lower, up = quantizer.pmf(y, step)
-    figure = Figure(figsize=(9, 3.4))
-    left, right = figure.subplots(1, 2)
+    figure, (left, right) = house.panels((9, 3.4), 1, 2)
     shades = {"cmap": "Oranges", "vmin": 0, "vmax": 1, "s": 6, "rasterized": True}
     for level, weight in ((lower, 1 - up), (lower + 1, up)):
         left.scatter(y, level * step, c=weight, **shades)
@@ -57,8 +55,7 @@ def fig1(network: Network, words: str) -> Figure:
     """Return Fig. 1: the graphs of R (red, carries theta) and C (black, carries psi), weights."""
     angles = np.pi / 2 - 2 * np.pi * np.arange(network.agents) / network.agents
     places = np.stack([np.cos(angles), np.sin(angles)], axis=1)
-    figure = Figure(figsize=(6.4, 5.6))
-    axes = figure.subplots()
+    figure, axes = house.panels((6.4, 5.6))
     axes.set(xlim=(-1.35, 1.35), ylim=(-1.2, 1.3), aspect="equal")
     axes.scatter(*places.T, s=(2 * RADIUS) ** 2, c="white", ec="#444444", lw=1.4, zorder=1)
     for agent, place in enumerate(places):
@@ -90,11 +87,11 @@ def fig2(summary: pd.DataFrame, paired: pd.DataFrame, params: Params, words: str
 
     `summary` has variant, t, mean, low, high, runs; `paired` variant, t, mean, low, high.
     """
-    figure = Figure(figsize=(11.5, 4.4))
-    left, right = figure.subplots(1, 2, width_ratios=(6, 5))
+    figure, (left, right) = house.panels((11.5, 4.4), 1, 2, width_ratios=(6, 5))
     _accuracy(left, summary)
     for variant, curve in paired.groupby("variant"):
-        _band(right, curve.set_index("t") * 100, COLOURS[variant], f"{variant} − unquantised")
+        points = 100 * curve.set_index("t")[["mean", "low", "high"]]
+        house.band(right, points, COLOURS[variant], label=f"{variant} − unquantised")
     right.axhline(0, color=COLOURS["unquantised"], lw=1)
     least = 100 * claims.threshold("figure-2", "difference")
     limit = f"{least:g} point: the limit of “comparable”"
@@ -109,8 +106,7 @@ def fig2(summary: pd.DataFrame, paired: pd.DataFrame, params: Params, words: str
 
 def short_runs(params: Params, data, words: str, *, d_0: float, varsigma: float) -> Figure:
     """Return the accuracy of a few short runs, on axes that hold still while a slider moves."""
-    figure = Figure(figsize=(7.2, 3.8))
-    axes = figure.subplots()
+    figure, axes = house.panels((7.2, 3.8))
     _accuracy(axes, mushrooms.quick(params, data, d_0=d_0, varsigma=varsigma))
     axes.set_ylim(0.45, 1.0)
     return house.caption(figure, f"{words} Bands: 5 % to 95 % of the runs.")
@@ -120,17 +116,11 @@ def _accuracy(axes, summary: pd.DataFrame) -> None:
     """Draw the mean accuracy of every variant, and where 90 % of its runs lie."""
     for variant, curve in summary.groupby("variant"):
         label = f"{VARIANT_LABELS.get(variant, variant)}: mean of {curve['runs'].iloc[0]} runs"
-        _band(axes, curve.set_index("t"), COLOURS[variant], label)
+        house.band(axes, curve.set_index("t"), COLOURS[variant], label=label)
     axes.set(xlabel="iteration t", ylabel="accuracy on held-out mushrooms")
     axes.set_title("Algorithm 1 with and without quantisation")
-    axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    axes.yaxis.set_major_formatter(house.PERCENT)
     axes.legend(loc="lower right", fontsize="small")
-
-
-def _band(axes, curve: pd.DataFrame, colour: str, label: str) -> None:
-    """Draw the columns mean, low and high over the index."""
-    axes.plot(curve["mean"], color=colour, label=label)
-    axes.fill_between(curve.index, curve["low"], curve["high"], color=colour, alpha=0.18, lw=0)
 
 
 def rates(
@@ -144,9 +134,9 @@ def rates(
     """
     if series.empty:
         return None
-    figure = Figure(figsize=(13.5, 7.6))
+    figure, panels = house.panels((13.5, 7.6), 2, 2)
     colours, claimed = _step_colours(series["d_0"]), claimed_slopes(params.nu)
-    for axes, (name, title) in zip(figure.subplots(2, 2).flat, MEASURE_TITLES.items(), strict=True):
+    for axes, (name, title) in zip(panels.flat, MEASURE_TITLES.items(), strict=True):
         for fitted in slopes[slopes["measure"] == name].itertuples():
             chosen = (series["variant"] == fitted.variant) & (series["d_0"] == fitted.d_0)
             _rate(axes, series[chosen].groupby("t")[name], fitted, colours)
@@ -198,8 +188,7 @@ def limits(lost: pd.DataFrame, params: Params, words: str) -> Figure | None:
     """
     if lost.empty:
         return None
-    figure = Figure(figsize=(11, 4.3))
-    left, right = figure.subplots(1, 2, width_ratios=(3, 2))
+    figure, (left, right) = house.panels((11, 4.3), 1, 2, width_ratios=(3, 2))
     _map(left, lost[lost["topology"] == "paper"])
     weight, d_0, length = params.weight, params.d_0, params.sweep_iterations
     here = lost[(lost["weight"] == weight) & (lost["d_0"] == d_0)]
@@ -209,10 +198,9 @@ def limits(lost: pd.DataFrame, params: Params, words: str) -> Figure | None:
     right.axhline(0, color="black", lw=0.8)
     right.set(ylabel="points (bars: 95 % interval)")
     right.set_title(f"Other graphs (weight {weight:g}, d₀ = {d_0:g})")
-    paired = (
-        f"{params.sweep_runs} paired runs at every point: their mean, bars with its 95 % interval"
-    )
-    return house.caption(figure, f"{words} Accuracy after {length} iterations, {paired}.")
+    paired = f"{params.sweep_runs} paired runs at every point: their mean"
+    words = f"{words} Accuracy after {length} iterations, {paired}, bars with its 95 % interval."
+    return house.caption(figure, words)
 
 
 def _map(axes, lost: pd.DataFrame) -> None:
@@ -224,5 +212,4 @@ def _map(axes, lost: pd.DataFrame) -> None:
     axes.set(xlabel="quantisation step d₀", ylabel="edge weight")
     axes.set_title("Accuracy: quantised − unquantised")
     for row, column in np.argwhere(grid.to_numpy() < -TOLERATED):
-        frame = mpl.patches.Rectangle((column, row), 1, 1, fill=False, ec="black", lw=2)
-        axes.add_patch(frame)
+        axes.add_patch(mpl.patches.Rectangle((column, row), 1, 1, fill=False, ec="black", lw=2))

@@ -53,10 +53,8 @@ def network_numbers(network: Network) -> dict:
 
 def fig2_numbers(shown: Table, paired: Table) -> dict:
     """Return the numbers of Fig. 2: both tables, and the last differences."""
-    last = {
-        "final_difference": final(paired),
-        "final_difference_dithered": final(paired, "dithered"),
-    }
+    last = {"final_difference": final(paired)}
+    last["final_difference_dithered"] = final(paired, "dithered")
     return {"summary": shown.to_dict("list"), "differences": paired.to_dict("list"), **last}
 
 
@@ -226,9 +224,8 @@ def lost(tried: Table) -> Table:
         return pd.DataFrame(columns=[*keys, "mean", "standard_error", "accuracy"])
     wide = tried.pivot_table(index=[*keys, "run"], columns="variant", values="accuracy")
     difference = (wide["quantised"] - wide["unquantised"]).groupby(keys)
-    found = difference.agg(mean="mean", standard_error="sem").reset_index()
-    accuracy = wide["quantised"].groupby(keys).mean().rename("accuracy").reset_index()
-    return found.merge(accuracy, on=keys)
+    found = difference.agg(mean="mean", standard_error="sem")
+    return found.assign(accuracy=wide["quantised"].groupby(keys).mean()).reset_index()
 
 
 def breaking_steps(lost: Table, tolerated: float) -> dict[float, float]:

@@ -9,11 +9,11 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from companion.eeg.figures import PERCENT
+from companion import house
 from companion.eeg.overheard import ATTACKERS
 from companion.eeg.shards import SHOWN
 from companion.eeg.tables import PAPER_RATES, Trace
-from companion.house import COLOURS, caption
+from companion.house import COLOURS, PERCENT, bars, caption
 
 DEFENCE_COLOURS = {"raw": "#222222", **COLOURS, "random start": "#E69F00"}
 DEFENCE_LABELS = {
@@ -32,8 +32,7 @@ CURVES = ("#0072B2", "#009E73", "#D55E00")
 
 def states_seen(seen: pd.DataFrame, counted: pd.DataFrame, ceiling: float, source: str) -> Figure:
     """Return how well trials are rebuilt by how many states were seen, and equations below."""
-    figure = Figure(figsize=(8, 5.6))
-    top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1.2))
+    figure, (top, bottom) = house.panels((8, 5.6), 2, 1, sharex=True, height_ratios=(3, 1.2))
     shown = seen[seen["defence"].isin(SHOWN)]
     for (defence, attacker), curve in shown.groupby(["defence", "attacker"], sort=False):
         curve, colour = curve.sort_values("states"), DEFENCE_COLOURS[defence]
@@ -75,8 +74,8 @@ def fig7(traces: Mapping[str, Sequence[Trace]], source: str) -> Figure:
     `traces` maps the attacker's name to its traces; a row each, one column a trial.
     """
     columns = max(map(len, traces.values()))
-    figure = Figure(figsize=(3.9 * columns, 2.6 * len(traces) + 0.7))
-    panels = figure.subplots(len(traces), columns, squeeze=False, sharex=True)
+    size, same = (3.9 * columns, 2.6 * len(traces) + 0.7), {"squeeze": False, "sharex": True}
+    figure, panels = house.panels(size, len(traces), columns, **same)
     handles: dict = {}
     for row, (attacker, shown) in zip(panels, traces.items(), strict=True):
         for axes, trace in zip(row, shown, strict=True):
@@ -124,9 +123,9 @@ def reidentified(rates: pd.DataFrame, chance: float, source: str) -> Figure:
     """
     rates = rates[rates["factor"] == 1.0]
     kinds, alignments = list(rates["classifier"].unique()), list(rates["aligned"].unique())
-    figure = Figure(figsize=(4.2 * len(kinds), 3.3 * len(alignments) + 1.1))
+    size = (4.2 * len(kinds), 3.3 * len(alignments) + 1.1)
     same = {"squeeze": False, "sharey": True, "sharex": True}
-    panels = figure.subplots(len(alignments), len(kinds), **same)
+    figure, panels = house.panels(size, len(alignments), len(kinds), **same)
     for row, aligned in zip(panels, alignments, strict=True):
         for axes, kind in zip(row, kinds, strict=True):
             own = (rates["classifier"] == kind) & (rates["aligned"] == aligned)
@@ -158,8 +157,7 @@ def _rates(axes, part: pd.DataFrame, chance: float) -> None:
             axes.errorbar(place + offset, row.rate, yerr=error, marker=marker, **looks)
     _marks(axes, chance)
     axes.set(ylim=(-0.03, 1.05))
-    shown = [labels[defence] for defence in order]
-    axes.set_xticks(range(len(order)), shown, fontsize="x-small")
+    axes.set_xticks(range(len(order)), [labels[name] for name in order], fontsize="x-small")
 
 
 def _marks(axes, chance: float) -> None:
@@ -181,12 +179,11 @@ def _attackers(rates: pd.DataFrame, chance: float) -> list[Line2D]:
 
 def steps(summary: pd.DataFrame, rates: pd.DataFrame, source: str) -> Figure:
     """Return reconstruction and re-identification by d_0, from none (D-PSGD) to the paper's own."""
-    figure = Figure(figsize=(9.6, 3.9))
-    left, right = figure.subplots(1, 2)
+    figure, (left, right) = house.panels((9.6, 3.9), 1, 2)
     _over_steps(left, summary, "correlation", "attacker")
     left.set(ylabel="correlation with the true trial", title="Reconstruction", ylim=(-0.1, 1.05))
-    models = rates[rates["attacker"] == "many models"]
-    models = models.rename(columns={"low": "rate_low", "high": "rate_high"})
+    named = {"low": "rate_low", "high": "rate_high"}
+    models = rates[rates["attacker"] == "many models"].rename(columns=named)
     _over_steps(right, models, "rate", "classifier")
     right.set(ylabel="subject named correctly", ylim=(-0.03, 1.05))
     right.set_title("Re-identification (many models)")
@@ -202,9 +199,8 @@ def _over_steps(axes, table: pd.DataFrame, name: str, by: str) -> None:
     for colour, (label, part) in zip(CURVES, table.groupby(by, sort=False), strict=False):
         clear = part["defence"] == "D-PSGD"
         rows = part.assign(x=part["factor"].map(places).mask(clear, 0)).sort_values("x")
-        error = np.abs(rows[[f"{name}_low", f"{name}_high"]].to_numpy().T - rows[name].to_numpy())
         looks = {"marker": "o", "capsize": 3, "color": colour, "label": label}
-        axes.errorbar(rows["x"], rows[name], yerr=error, **looks)
+        axes.errorbar(rows["x"], rows[name], yerr=bars(rows, name), **looks)
     names = [f"{factor:g} × paper" if factor != 1 else "paper" for factor in shown]
     axes.set_xticks(range(len(shown) + 1), ["none", *names])
     axes.set_xlabel("quantisation step d₀")
@@ -215,8 +211,9 @@ def straight(table: pd.DataFrame, chance: float, source: str) -> Figure:
     """Return how often people are named by estimates alone, by states; a row is an attacker."""
     alignments = list(table["aligned"].unique())
     attackers = [name for name in ATTACKERS[1:] if name in set(table["attacker"])]
-    figure = Figure(figsize=(4.9 * len(alignments) + 1.5, 3.1 * len(attackers) + 0.9))
-    panels = figure.subplots(len(attackers), len(alignments), squeeze=False, sharey=True)
+    size = (4.9 * len(alignments) + 1.5, 3.1 * len(attackers) + 0.9)
+    same = {"squeeze": False, "sharey": True}
+    figure, panels = house.panels(size, len(attackers), len(alignments), **same)
     for row, attacker in zip(panels, attackers, strict=True):
         own = table["attacker"].isin([attacker, "one round"])  # the first point of both
         for axes, aligned in zip(row, alignments, strict=True):
@@ -227,17 +224,16 @@ def straight(table: pd.DataFrame, chance: float, source: str) -> Figure:
         row[0].set_ylabel("subject named correctly")
     handles, labels = panels[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside right center", fontsize="x-small")
-    bars = f"Bars: 95 % Wilson intervals, {table['trials'].iloc[0]} trials"
-    return caption(figure, f"{source} {bars}. Lines: chance, and the paper's two rates.")
+    words = f"Bars: 95 % Wilson intervals, {table['trials'].iloc[0]} trials"
+    return caption(figure, f"{source} {words}. Lines: chance, and the paper's two rates.")
 
 
 def _by_states(axes, part: pd.DataFrame, attacker: str) -> None:
     for place, (defence, curve) in enumerate(part.groupby("defence", sort=False)):
-        error = np.abs(curve[["low", "high"]].to_numpy().T - curve["rate"].to_numpy())
         beside = curve["states"] * (1 + 0.04 * place)  # so that intervals do not hide each other
         looks = {"color": DEFENCE_COLOURS[defence], "lw": 1.3, "ms": 5, "capsize": 2}
         looks |= {"marker": ATTACKER_MARKERS[attacker], "label": DEFENCE_LABELS[defence]}
-        axes.errorbar(beside, curve["rate"], yerr=error, **looks)
+        axes.errorbar(beside, curve["rate"], yerr=bars(curve, "rate", "low", "high"), **looks)
     states = sorted(part["states"].unique())
     axes.set(xscale="log")
     axes.set_xticks(states, [str(number) for number in states])

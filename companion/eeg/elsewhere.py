@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -68,9 +66,10 @@ def named(many: Crowd | None, profile: str, output: str) -> Figure | None:
     """Return who of many people is named straight from gradients, saved as fig7_crowd."""
     if many is None:
         return None
-    draw = partial(attack_figures.straight, many.straight, many.params.chance)
+    source = figures.source_of(profile, many.recordings)
+    figure = attack_figures.straight(many.straight, many.params.chance, source)
     numbers = tables.numbers(rates=many.rates, direct=many.straight)
-    return _saved(draw, "fig7_crowd", many, profile, output, numbers)
+    return _saved(figure, "fig7_crowd", many, profile, output, numbers)
 
 
 def show(params: Params, data: Recordings, rows: list[Claim], other, many, output: str) -> HTML:
@@ -90,29 +89,23 @@ def fig6(other: Study | None, profile: str, output: str) -> Figure | None:
     """Return Fig. 6 of other people, saved as fig6_second; None where there is no study."""
     if other is None:
         return None
-    draw = partial(figures.fig6, other.learnt, weight=other.params.weight)
-    return _saved(draw, "fig6_second", other, profile, output, other.learnt.numbers())
+    source = figures.source_of(profile, other.recordings)
+    figure = figures.fig6(other.learnt, source, other.params.weight)
+    return _saved(figure, "fig6_second", other, profile, output, other.learnt.numbers())
 
 
 def reidentified(other: Study | None, profile: str, output: str) -> Figure | None:
     """Return who of other people is named, saved as fig7_identity_second."""
     if other is None:
         return None
-    draw = partial(attack_figures.reidentified, other.rates, other.params.chance)
+    source = figures.source_of(profile, other.recordings)
+    figure = attack_figures.reidentified(other.rates, other.params.chance, source)
     numbers = tables.numbers(rates=other.rates, attacks=other.results)
-    return _saved(draw, "fig7_identity_second", other, profile, output, numbers)
+    return _saved(figure, "fig7_identity_second", other, profile, output, numbers)
 
 
-def _saved(
-    draw: Callable[[str], Figure],
-    name: str,
-    other: Study | Crowd,
-    profile: str,
-    output: str,
-    numbers,
-) -> Figure:
-    """Return a figure, drawn with what its caption begins with, after saving it."""
-    figure = draw(figures.source_of(profile, other.recordings))
+def _saved(figure: Figure, name: str, other, profile: str, output: str, numbers: dict) -> Figure:
+    """Return a figure of a `Study` or a `Crowd` after saving it."""
     record = other.params.record("04_eeg_reidentification", profile, other.recordings)
     figures.save(figure, name, output, **record, numbers=numbers)
     return figure
@@ -122,6 +115,5 @@ def verdicts(other: Study | None) -> list[Claim]:
     """Return the row on other people, on their data."""
     if other is None:
         return []
-    known = other.recordings.provenance
-    found = other.learnt.difference, other.results, other.rates
-    return on(known, claims.elsewhere(*found, known.name))
+    known, found = other.recordings.provenance, (other.results, other.rates)
+    return on(known, claims.elsewhere(other.learnt.difference, *found, known.name))

@@ -10,12 +10,11 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from companion.eeg.tables import Learnt
-from companion.house import COLOURS, caption, explore, save, style  # noqa: F401
+from companion.house import COLOURS, PERCENT, bars, caption, explore, panels, save, style  # noqa: F401
 from companion.house import source as source_of  # noqa: F401
 
 GREY = "#777777"
 SHADES = ("#7A0177", "#C51B8A", "#F768A1", "#FBB4B9")  # of promises, the strictest darkest
-PERCENT = mpl.ticker.PercentFormatter(1.0, decimals=0)
 
 
 def heads(
@@ -26,22 +25,21 @@ def heads(
 
     info = mne.create_info(list(ch_names), 100.0, "eeg")
     info.set_montage("colin27_1020", match_case=False)
-    figure = Figure(figsize=(1.15 * len(subjects) + 1.2, 2.4))
-    panels = figure.subplots(1, len(subjects), squeeze=False)[0]
+    size = (1.15 * len(subjects) + 1.2, 2.4)
+    figure, (every,) = panels(size, 1, len(subjects), squeeze=False)
     limit = float(np.abs(power).max())
     looks = {"vlim": (-limit, limit), "cmap": "RdBu_r", "show": False}
-    for axes, person, values in zip(panels, subjects, power, strict=True):
+    for axes, person, values in zip(every, subjects, power, strict=True):
         image, _ = mne.viz.plot_topomap(values, info, axes=axes, **looks)
         axes.set_title(f"{person}", fontsize="small", loc="center")
-    bar = figure.colorbar(image, ax=list(panels), shrink=0.75)
+    bar = figure.colorbar(image, ax=list(every), shrink=0.75)
     bar.set_label("log₁₀ power", fontsize="small")
     return caption(figure, source)
 
 
 def fig6(learnt: Learnt, source: str, weight: float) -> Figure:
     """Return Fig. 6: accuracy on the person left out, over time, and person by person."""
-    figure = Figure(figsize=(11, 5.2))
-    left, right = figure.subplots(1, 2, width_ratios=(3, 2))
+    figure, (left, right) = panels((11, 5.2), 1, 2, width_ratios=(3, 2))
     _over_time(left, learnt)
     _by_subject(right, learnt)
     handles = {}
@@ -61,10 +59,8 @@ def left_open(
     """Return final accuracies of all settings, with and without quantisation, if there are any."""
     if settings is None:
         return None
-    figure = Figure(figsize=(9, 0.42 * settings["setting"].nunique() + 2.2))
-    axes = figure.subplots()
-    names = dict.fromkeys(settings["setting"])
-    places = {setting: -place for place, setting in enumerate(names)}
+    figure, axes = panels((9, 0.42 * settings["setting"].nunique() + 2.2))
+    places = {setting: -place for place, setting in enumerate(settings["setting"].unique())}
     grouped = settings.groupby("variant", sort=True)
     for shift, (variant, part) in zip((0.12, -0.12), grouped, strict=True):
         y, error = part["setting"].map(places) + shift, part["standard_error"].fillna(0)
@@ -95,8 +91,8 @@ def _over_time(axes, learnt: Learnt) -> None:
         label = f"{variant}: 5 % to 95 % of folds and seeds"
         axes.fill_between(curve["t"], curve["low"], curve["high"], label=label, **band)
         error = curve["over_subjects"] / np.sqrt(curve["subjects"])
-        bars = {"fmt": "none", "ecolor": colour, "elinewidth": 0.9, "capsize": 2}
-        axes.errorbar(curve["t"], curve["mean"], yerr=error, **bars)
+        looks = {"fmt": "none", "ecolor": colour, "elinewidth": 0.9, "capsize": 2}
+        axes.errorbar(curve["t"], curve["mean"], yerr=error, **looks)
         lost = learnt.diverged[learnt.diverged["variant"] == variant]
         if len(lost):
             at = np.interp(lost["iteration"], curve["t"], curve["mean"])
@@ -137,12 +133,10 @@ def promised(means: pd.DataFrame | None, classes: int, there: int, source: str) 
     """Return what a promise costs, by the number of trials an agent has; `there` it really has."""
     if means is None:
         return None
-    figure = Figure(figsize=(8.6, 4.8))
-    axes = figure.subplots()
+    figure, axes = panels((8.6, 4.8))
     for colour, (delta, curve) in zip(SHADES, means.groupby("delta"), strict=False):
-        error = np.abs(curve[["promise_low", "promise_high"]].T - curve["promise"])
         looks = {"marker": "o", "capsize": 3, "color": colour, "label": f"promised: δ ≤ {delta:g}"}
-        axes.errorbar(curve["trials"], curve["promise"], yerr=error, **looks)
+        axes.errorbar(curve["trials"], curve["promise"], yerr=bars(curve, "promise"), **looks)
         axes.plot(curve["trials"], curve["twin"], color=colour, ls="--", lw=1)
     axes.plot([], [], color=GREY, ls="--", lw=1, label="its unquantised twin")
     best = means["unprotected"].mean()

@@ -86,11 +86,11 @@ def centralised(params: Params, data: Recordings) -> pd.DataFrame | None:
     pieces = [{**common, "test": test, "run": run} for test, run in pairs]
     words = f"{len(params.tests)} folds, centralised"
     results = runs.run(training.centralised, pieces, description=words)
-    rows = zip(pairs, results, strict=True)
-    return pd.concat(
-        [pd.DataFrame(result).assign(subject=test, run=run) for (test, run), result in rows],
-        ignore_index=True,
-    )
+    tables = [
+        pd.DataFrame(result).assign(subject=test, run=run)
+        for (test, run), result in zip(pairs, results, strict=True)
+    ]
+    return pd.concat(tables, ignore_index=True)
 
 
 def ablation(params: Params, data: Recordings) -> pd.DataFrame | None:
@@ -164,9 +164,8 @@ def promised(params: Params, data: Recordings) -> pd.DataFrame | None:
     for piece, result in zip(pieces, results, strict=True):
         named = {"trials": piece["trials"], "delta": piece["deltas"], "subject": piece["test"]}
         tables.append(pd.DataFrame(named | dict(result)))
-    return pd.concat(tables, ignore_index=True).assign(
-        unprotected=lambda t: t["subject"].map(known)
-    )
+    table = pd.concat(tables, ignore_index=True)
+    return table.assign(unprotected=table["subject"].map(known))
 
 
 def rate(who: np.ndarray, guessed: np.ndarray) -> dict[str, float]:
@@ -208,12 +207,10 @@ def attacks(params: Attacking, data: Recordings, seen: Attacks) -> Attacks:
     """Return every attack on every trial, given those by number of states."""
     rounds = helpful_rounds(params, seen.table)
     ways = [
-        (aligned, defence, factor, attacker, states)
+        (aligned, defence, factor, *heard)
         for aligned in params.attack_aligned
         for defence, factor in params.settings(aligned)
-        for attacker, states in zip(
-            ATTACKERS, (1, rounds[defence], params.attack_models), strict=True
-        )
+        for heard in zip(ATTACKERS, (1, rounds[defence], params.attack_models), strict=True)
     ]
     return _attacked(params, data, ways, params.attack_trials, "attacks on EEG")
 
@@ -248,11 +245,8 @@ def _told_once(way: dict) -> dict:
     """
     if way["states"] == 1:
         way = way | {"attacker": ATTACKERS[0]}
-    return way | {"defence": CLEAR[0]} if _is_clear_at_once(way) else way
-
-
-def _is_clear_at_once(way: Mapping) -> bool:
-    return way["defence"] in CLEAR and way["attacker"] != "one run"
+    clear_at_once = way["defence"] in CLEAR and way["attacker"] != "one run"
+    return way | {"defence": CLEAR[0]} if clear_at_once else way
 
 
 def blocks(params: Attacking, per_subject: int) -> list[dict]:
@@ -303,7 +297,7 @@ def rates(params: Attacking, data: Recordings, attacked: Attacks) -> pd.DataFram
         rows.append(first | raw | rate(who, result["raw"]))
         table = attacked.table[own[aligned]].assign(guessed=result["rebuilt"])
         for way, part in table.groupby(WAY[1:4], sort=False):
-            found = rate(part["subject"].to_numpy(), part["guessed"].to_numpy())
+            found = rate(part["subject"], part["guessed"])
             rows.append(first | dict(zip(WAY[1:4], way, strict=True)) | found)
     return pd.DataFrame(rows)
 
@@ -322,12 +316,10 @@ def straight(params: Attacking, data: Recordings) -> pd.DataFrame:
     words = "who was it, from gradients alone"
     results = runs.run(overheard.named_by_gradients, pieces, description=words)
     who = {aligned: scene(params, aligned).who[:judged] for aligned in params.attack_aligned}
-    return pd.DataFrame(
-        [
-            {"factor": 1.0, **way, **rate(who[way["aligned"]], result["guessed"])}
-            for way, result in zip(ways, results, strict=True)
-        ]
-    )
+    return pd.DataFrame([
+        {"factor": 1.0, **way, **rate(who[way["aligned"]], result["guessed"])}
+        for way, result in zip(ways, results, strict=True)
+    ])  # fmt: skip
 
 
 def _observed(params: Attacking) -> list[tuple[str, int]]:

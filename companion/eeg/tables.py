@@ -50,9 +50,8 @@ class Learnt(NamedTuple):
 
     def numbers(self) -> dict:
         """Return what is kept beside the figure."""
-        people = json.loads(self.per_subject.to_json())
-        lost = len(self.diverged)
-        return {"summary": records(self.summary), "per_subject": people, "diverged": lost}
+        people, lost = json.loads(self.per_subject.to_json()), len(self.diverged)
+        return numbers(summary=self.summary) | {"per_subject": people, "diverged": lost}
 
 
 def learnt(table: pd.DataFrame, data: Recordings, central: pd.DataFrame | None = None) -> Learnt:
@@ -64,13 +63,10 @@ def learnt(table: pd.DataFrame, data: Recordings, central: pd.DataFrame | None =
 
 
 def numbers(**named: pd.DataFrame | None) -> dict[str, list[dict] | None]:
-    """Return tables as plain values, by name: what is kept beside a figure."""
-    return {name: None if table is None else records(table) for name, table in named.items()}
-
-
-def records(table: pd.DataFrame) -> list[dict]:
-    """Return the rows of a table as plain values, for JSON."""
-    return json.loads(table.to_json(orient="records"))
+    """Return the rows of tables as plain values, by name: what is kept beside a figure."""
+    known = {name: table for name, table in named.items() if table is not None}
+    plain = {name: json.loads(table.to_json(orient="records")) for name, table in known.items()}
+    return dict.fromkeys(named) | plain
 
 
 def summary(table: pd.DataFrame, classes: int) -> pd.DataFrame:
@@ -187,10 +183,8 @@ def attacked(attacks: pd.DataFrame) -> pd.DataFrame:
     people, table = people.groupby(WAY, sort=False), grouped.mean()
     half = student(people.std(ddof=1), people.count())
     for name in MEASURES[:4]:
-        table[f"{name}_low"], table[f"{name}_high"] = (
-            table[name] - half[name],
-            table[name] + half[name],
-        )
+        middle, spread = table[name], half[name]
+        table[f"{name}_low"], table[f"{name}_high"] = middle - spread, middle + spread
     return table.assign(trials=grouped.size()).reset_index()
 
 
@@ -283,11 +277,8 @@ def _session(people: dict, session: int, recentred: bool) -> tuple[np.ndarray, n
     found, who = [], []
     for number, file in people.items():
         covariances = file["cov"][file["session"] == session].astype(np.float64)
-        root = (
-            inverse_square_root(covariances.mean(axis=0))
-            if recentred
-            else np.eye(covariances.shape[1])
-        )
+        mean = covariances.mean(axis=0)
+        root = inverse_square_root(mean) if recentred else np.eye(len(mean))
         found.append(identity.log_matrices(root @ covariances @ root))
         who += [number] * len(covariances)
     return np.concatenate(found), np.array(who)
@@ -348,7 +339,7 @@ def learned(difference: dict) -> dict:
 
 def broken(settings: pd.DataFrame | None) -> list[str]:
     """Return the settings of an ablation in which quantisation costs more than BROKEN."""
-    if settings is None or settings.empty:
+    if settings is None:
         return []
     wide = settings.pivot_table(index="setting", columns="variant", values="accuracy", sort=False)
     lost = wide["quantised"] - wide["unquantised"] < -BROKEN
@@ -368,8 +359,7 @@ def before_and_after(rates: pd.DataFrame) -> pd.DataFrame:
     """Return by classifier and attacker the rates in the clear, and _after under Algorithm 1."""
     clear, ours = (pick(rates, defence=name) for name in ("D-PSGD", "quantised"))
     both = clear.merge(ours, on=["classifier", "attacker"], suffixes=("", "_after"))
-    before = {f"before_{end}": both[end] for end in ("low", "high")}
-    return both.assign(**before).rename(columns=lambda name: AFTER.get(name, name))
+    return both.assign(before_low=both["low"], before_high=both["high"]).rename(columns=AFTER)
 
 
 def by_defence(rates: pd.DataFrame, straight: pd.DataFrame, chance: float) -> pd.DataFrame:

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from companion.house import COLOURS
+from companion.house import COLOURS, bars, panels
 from companion.mnist import attack_tables as attacks
 from companion.mnist import harder_tables, tables
 from companion.mnist.figures import GREY, PERCENT, kept
@@ -44,8 +44,7 @@ SHOWN = 8  # images in a row
 
 def calibration(table: pd.DataFrame, record: dict, output: str) -> Figure:
     """Return the share of images that iDLG recovers to within a mean square error."""
-    figure = Figure(figsize=(7.6, 4.4))
-    axes, published = figure.subplots(), attacks.PUBLISHED_RATE
+    (figure, axes), published = panels((7.6, 4.4)), attacks.PUBLISHED_RATE
     for method, group in table.groupby("method", sort=False):
         colour, dashes, label = METHODS[method]
         errors = np.concatenate([[1e-8], np.sort(group["mse"].clip(1e-8, 1e4)), [1e4]])
@@ -70,11 +69,9 @@ def calibration(table: pd.DataFrame, record: dict, output: str) -> Figure:
 
 def fig5(painted: attacks.Attacked, during: attacks.Attacked, record: dict, output: str) -> Figure:
     """Return Fig. 5: original images, and what each sender's first round gave away."""
-    table, keys = painted.table, ["victim", "sender", "scale", "rounds"]
-    found = {
-        name: table.index[(table[keys] == [*case, 1]).all(axis=1)][:SHOWN]
-        for name, case in GALLERY.items()
-    }
+    table = painted.table
+    own = {name: (table[attacks.BY] == [*case, 1]).all(axis=1) for name, case in GALLERY.items()}
+    found = {name: table.index[chosen][:SHOWN] for name, chosen in own.items()}
     figure = _pictures(painted, found)
     caption = (
         "Images chosen by the seed; single-image gradients, first round, real messages;\n"
@@ -86,16 +83,15 @@ def fig5(painted: attacks.Attacked, during: attacks.Attacked, record: dict, outp
 
 
 def _pictures(painted: attacks.Attacked, found: dict[str, pd.Index]) -> Figure:
-    """Return a row of originals, and one for each entry of `found`, its error under each
-    picture."""
+    """Return a row of originals, and one an entry of `found`, its error under each picture."""
     first = next(iter(found.values()))
     lines = [("original", painted.originals[first], [""] * len(first))]
     for name, rows in found.items():
         errors = [f"{error:.2g}" for error in painted.table.loc[rows, "mse"]]
         lines.append((name, painted.pictures[rows], errors))
-    figure = Figure(figsize=(1.05 * len(first) + 1.6, 1.35 * len(lines) + 0.7))
-    panels = figure.subplots(len(lines), len(first), squeeze=False)
-    for line, (name, pictures, errors) in zip(panels, lines, strict=True):
+    size = (1.05 * len(first) + 1.6, 1.35 * len(lines) + 0.7)
+    figure, places = panels(size, len(lines), len(first), squeeze=False)
+    for line, (name, pictures, errors) in zip(places, lines, strict=True):
         for axes, picture, error in zip(line, pictures, errors, strict=True):
             grey = {"cmap": "gray", "vmin": 0, "vmax": 1, "interpolation": "nearest"}
             axes.imshow(np.clip(picture, 0, 1), **grey)
@@ -133,13 +129,13 @@ def fig5_curve(painted: attacks.Attacked, spent: pd.DataFrame, record: dict, out
     """Return what comes back as the steps shrink: images recovered, and the accountant's delta."""
     params, rates = record["params"], painted.rates()
     delta = tables.delta_curve(spent, min(params["budget_samples"]), params["scales"])
-    figure = Figure(figsize=(8.2, 6.6 if len(delta) else 4.6))
-    ratios = [2.2, 1][: 1 + bool(len(delta))]
-    panels = figure.subplots(len(ratios), 1, sharex=True, height_ratios=ratios, squeeze=False)[:, 0]
-    _recovered(panels[0], rates[rates["sender"] == "quantised"], params["d_0"])
-    panels[-1].set_xlabel("quantisation step d₀ (bars: 95 % Wilson intervals)")
+    size, ratios = ((8.2, 6.6), [2.2, 1]) if len(delta) else ((8.2, 4.6), [1])
+    shape = {"sharex": True, "height_ratios": ratios, "squeeze": False}
+    figure, rows = panels(size, len(ratios), 1, **shape)
+    _recovered(rows[0, 0], rates[rates["sender"] == "quantised"], params["d_0"])
+    rows[-1, 0].set_xlabel("quantisation step d₀ (bars: 95 % Wilson intervals)")
     if len(delta):
-        _delta_panel(panels[1], delta.assign(d_0=delta["scale"] * params["d_0"]))
+        _delta_panel(rows[1, 0], delta.assign(d_0=delta["scale"] * params["d_0"]))
     caption = (
         f"One image per agent; {params['fig5_images']} images at the paper's d₀, "
         f"{params['curve_images']} elsewhere.\n"
@@ -158,12 +154,11 @@ def _recovered(axes, rates: pd.DataFrame, d_0: float) -> None:
         marker, colour, label = VICTIMS[victim]
         place = group["scale"].where(group["scale"] > 0, zero) * d_0
         aside = (0.84 if victim == "CNN" else 1.06) * (1.12 if rounds > 1 else 1.0)
-        low, high = group["recovered_low"], group["recovered_high"]
-        bars = np.maximum([group["recovered"] - low, high - group["recovered"]], 0.0)
         many = rounds > 1
         style = {"ls": "--" if many else "-", "color": colour, "mfc": "white" if many else colour}
         style |= {"capsize": 3, "label": f"{label}, {rounds} round{'s' if many else ''}"}
-        axes.errorbar(place * aside, group["recovered"], yerr=bars, fmt=marker, **style)
+        error = bars(group, "recovered")
+        axes.errorbar(place * aside, group["recovered"], yerr=error, fmt=marker, **style)
     axes.axvline(d_0, color=GREY, lw=0.8, ls=":")
     words = {"fontsize": "x-small", "color": GREY, "rotation": 90, "ha": "right", "va": "center"}
     axes.text(0.93 * d_0, 0.78, "the paper's d₀", **words)
@@ -190,17 +185,14 @@ def _delta_panel(axes, delta: pd.DataFrame) -> None:
 
 def labels_read(table: pd.DataFrame, record: dict, output: str) -> Figure:
     """Return the share of labels that an eavesdropper reads, per sender and rounds heard."""
-    figure = Figure(figsize=(8.0, 4.2))
-    axes, own = figure.subplots(), table[table["rule"] == "row sums"]
+    (figure, axes), own = panels((8.0, 4.2)), table[table["rule"] == "row sums"]
     rounds, width = sorted(own["rounds"].unique()), 0.8 / len(SENDERS)
     for k, (sender, (colour, label)) in enumerate(SENDERS.items()):
         group = own[own["sender"] == sender].sort_values("rounds")
         place = np.arange(len(rounds)) + (k - (len(SENDERS) - 1) / 2) * width
-        low, high = group["labels_low"], group["labels_high"]
-        bars = np.maximum([group["labels"] - low, high - group["labels"]], 0.0)
         axes.bar(place, group["labels"], width * 0.92, color=colour, label=label)
         style = {"fmt": "none", "color": "black", "capsize": 3, "lw": 1}
-        axes.errorbar(place, group["labels"], yerr=bars, **style)
+        axes.errorbar(place, group["labels"], yerr=bars(group, "labels"), **style)
     axes.axhline(0.1, color=GREY, lw=1, ls="--")
     words = {"fontsize": "x-small", "color": GREY, "ha": "left", "va": "center"}
     axes.text(len(rounds) - 0.5, 0.1, "by chance", **words)
@@ -224,8 +216,7 @@ def harder(
     """
     batches, heard, painted, secrets = found
     rates = harder_tables.rounds_rates(heard)
-    figure = Figure(figsize=(12.5, 4.4))
-    left, middle, right = figure.subplots(1, 3)
+    figure, (left, middle, right) = panels((12.5, 4.4), 1, 3)
     _batches(left, batches)
     _models(middle, rates)
     _secrets(right, secrets)
@@ -245,12 +236,10 @@ def _batches(axes, table: pd.DataFrame) -> None:
     sizes = sorted(set(table["size"])) if len(table) else []
     for (victim, sender), group in table.groupby(["victim", "sender"]) if len(table) else ():
         (colour, label), (name, marker, aside) = SENDERS[sender], READ_FROM[victim]
-        low, high = (group[f"recovered_{end}"] for end in ("low", "high"))
-        bars = np.maximum([group["recovered"] - low, high - group["recovered"]], 0.0)
         places = [sizes.index(size) + aside for size in group["size"]]
         style = {"color": colour, "ls": "", "marker": marker, "capsize": 2, "ms": 5, "lw": 1}
-        label = f"{label}: {name}"
-        axes.errorbar(places, group["recovered"], yerr=bars, label=label, **style)
+        style["label"] = f"{label}: {name}"
+        axes.errorbar(places, group["recovered"], yerr=bars(group, "recovered"), **style)
     axes.set_xticks(range(len(sizes)), sizes)
     axes.set(ylim=(-0.05, 1.05), xlabel="images in a batch", title="Batches that come back")
     axes.yaxis.set_major_formatter(PERCENT)
@@ -277,8 +266,8 @@ def _models(axes, rates: pd.DataFrame) -> None:
 def _secrets(axes, table: pd.DataFrame) -> None:
     for k, row in enumerate(table.itertuples()):
         colour = COLOURS["quantised" if row.variant in ("promise", "quantised") else "unquantised"]
-        bars = [[max(row.share - row.low, 0.0)], [max(row.high - row.share, 0.0)]]
-        axes.errorbar(row.share, k, xerr=bars, fmt="o", color=colour, capsize=3, ms=4)
+        error = [[max(row.share - row.low, 0.0)], [max(row.high - row.share, 0.0)]]
+        axes.errorbar(row.share, k, xerr=error, fmt="o", color=colour, capsize=3, ms=4)
         axes.plot(row.allowed, k, "x", color=GREY)
     words = [
         f"{row.kind}, {f'δ = {row.delta:g}' if row.variant == 'promise' else row.variant}, "

@@ -104,8 +104,7 @@ def shared(every: list[tuple[str, float, int, int]]) -> list[dict]:
 
 
 def later(params: Params, data: MNIST) -> Attacked:
-    """Return the attacks at the `moments` of a training, without quantisation and with the
-    paper's."""
+    """Return the attacks at `moments` of a training, without quantisation and with the paper's."""
     common = {**told(params, data), "moments": list(params.moments)}
     common |= {"steps": params.attack_steps, "restarts": params.attack_restarts}
     pieces = [{**common, "count": params.moment_images, "scale": scale} for scale in (1.0, 0.0)]
@@ -136,10 +135,8 @@ def label_rates(table: pd.DataFrame) -> pd.DataFrame:
     """Return the share of `right` by sender, rule and rounds, with its 95 % Wilson interval."""
     names = ["sender", "rule", "rounds"]
     groups = table.groupby(names, sort=True)["right"]
-    return pd.DataFrame([
-        dict(zip(names, key, strict=True)) | share("labels", right.to_numpy())
-        for key, right in groups
-    ])  # fmt: skip
+    rows = [dict(zip(names, key, strict=True)) | share("labels", own) for key, own in groups]
+    return pd.DataFrame(rows)
 
 
 def rates(table: pd.DataFrame, by: list[str] = BY) -> pd.DataFrame:
@@ -150,8 +147,8 @@ def rates(table: pd.DataFrame, by: list[str] = BY) -> pd.DataFrame:
     rows = []
     for key, group in table.groupby(by, sort=True):
         row = dict(zip(by, key, strict=True))
-        row |= share("recovered", (group["mse"] < THRESHOLDS[0]).to_numpy())
-        row |= share("labels", group["right"].to_numpy())
+        row |= share("recovered", group["mse"] < THRESHOLDS[0])
+        row |= share("labels", group["right"])
         for name in QUALITIES:
             low, high = median_interval(group[name].to_numpy())
             row |= {name: float(group[name].median()), f"{name}_low": low, f"{name}_high": high}
@@ -160,7 +157,7 @@ def rates(table: pd.DataFrame, by: list[str] = BY) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def share(name: str, hits: np.ndarray) -> dict[str, float]:
+def share(name: str, hits: np.ndarray | pd.Series) -> dict[str, float]:
     """Return a share with the ends of its 95 % Wilson interval."""
     low, high = wilson(hits.sum(), len(hits))
     return {name: float(hits.mean()), f"{name}_low": low, f"{name}_high": high}
@@ -214,10 +211,8 @@ def told(params: Params, data: MNIST) -> dict:
 
 def blocks(count: int, size: int, start: int = 0) -> list[dict]:
     """Return `first` and `count` of every shard of so many images."""
-    return [
-        {"first": start + first, "count": min(size, count - first)}
-        for first in range(0, count, size)
-    ]
+    firsts = range(0, count, size)
+    return [{"first": start + first, "count": min(size, count - first)} for first in firsts]
 
 
 def breaking_scale(table: pd.DataFrame, victim: str, rounds: int) -> tuple[float, float]:
@@ -228,10 +223,7 @@ def breaking_scale(table: pd.DataFrame, victim: str, rounds: int) -> tuple[float
     own = table[(table["victim"] == victim) & (table["sender"] == "quantised")]
     own = own[(own["rounds"] == rounds) | ((own["rounds"] == 1) & (own["scale"] == 0))]
     half, none = own[own["recovered"] >= 0.5]["scale"], own[own["recovered"] == 0]["scale"]
-    return (
-        float(half.max()) if len(half) else math.nan,
-        float(none.min()) if len(none) else math.inf,
-    )
+    return float(half.max()), float(none.min()) if len(none) else math.inf
 
 
 def breaking_words(victim: str, rounds: int, half: float, none: float) -> str:
@@ -245,8 +237,7 @@ def breaking_words(victim: str, rounds: int, half: float, none: float) -> str:
 def recovered(table: pd.DataFrame, method: str) -> dict:
     """Return the share of images that a method of the calibration recovers, with its interval."""
     hits = table[table["method"] == method]["mse"] < THRESHOLDS[0]
-    low, high = wilson(int(hits.sum()), len(hits))
-    return {"method": method, "rate": hits.mean(), "rate_low": low, "rate_high": high}
+    return {"method": method, **share("rate", hits)}
 
 
 def by_moment(moments: pd.DataFrame) -> pd.DataFrame:
@@ -259,13 +250,10 @@ def by_moment(moments: pd.DataFrame) -> pd.DataFrame:
 
 def calibration_table(table: pd.DataFrame) -> pd.DataFrame:
     """Return what iDLG recovers on LeNet, as the notebook shows it."""
-    groups = table.groupby("method")
-    shares = {
-        f"mse below {limit:g}": groups["mse"].apply(lambda mse, limit=limit: (mse < limit).mean())
-        for limit in THRESHOLDS
-    }
-    shares |= {"diverged": groups["diverged"].mean(), "labels read": groups["right"].mean()}
-    return pd.DataFrame(shares).map("{:.0%}".format).rename_axis("L-BFGS").reset_index()
+    shares = {f"mse below {limit:g}": table["mse"] < limit for limit in THRESHOLDS}
+    shares |= {"diverged": table["diverged"], "labels read": table["right"]}
+    means = pd.DataFrame(shares).groupby(table["method"]).mean()
+    return means.map("{:.0%}".format).rename_axis("L-BFGS").reset_index()
 
 
 def attack_table(table: pd.DataFrame, **heads: str) -> pd.DataFrame:
@@ -361,9 +349,7 @@ def label_words(table: pd.DataFrame) -> Markdown:
     """Return how many labels are read from Algorithm 1."""
     own = table[(table["rule"] == "row sums") & (table["sender"] == "quantised")]
     shares = _shown(own, "labels", ".0%")
-    heard = ", ".join(
-        f"{share} of the labels from {k} round(s)"
-        for share, k in zip(shares, own["rounds"], strict=True)
-    )
+    pairs = zip(shares, own["rounds"], strict=True)
+    heard = ", ".join(f"{share} of the labels from {k} round(s)" for share, k in pairs)
     start = "From the messages of Algorithm 1 at the paper's $d_0$ the eavesdropper reads"
     return Markdown(f"{start} {heard}. Guessing would give 10 %.")
