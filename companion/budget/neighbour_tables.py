@@ -39,9 +39,7 @@ def frontier(bench: Compared | None, origin: str) -> Figure | None:
     if bench is None:
         return None
     figure = figures.frontier(bench, "certified", "test mushrooms")
-    return house.caption(
-        figure, f"{origin} {bench.effort}; bars: 95 % of the mean. {figures.OPEN}"
-    )
+    return house.caption(figure, f"{origin} {bench.effort}; bars: 95 % of the mean. {figures.OPEN}")
 
 
 def apart_for_ever(step: float, iterations: int = LONG) -> float:
