@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -253,15 +252,14 @@ def trace(params: Params, attacks: Attacks, data: Recordings, where: dict) -> Tr
     return Trace(time, original[channel][window], found, subject, names[channel], correlation)
 
 
-def across_sessions(data: str, folder: str | Path | None = None) -> pd.DataFrame:
+def across_sessions(data: str) -> pd.DataFrame:
     """Return how well the paper's nine people are told from one session to the next.
 
     From covariances of whole sessions, recentred (each session by its own mean, as alignment does)
     or not. Empty when LDP_DATA has no such folder, and for other `data` than the paper's.
     """
-    named = store.named_folder(folder)
-    path = named / COVARIANCES if named is not None and data == "bnci2014_001" else None
-    if path is None or not path.is_dir():
+    named = store.named_folder() if data == "bnci2014_001" else None
+    if named is None or not (path := named / COVARIANCES).is_dir():
         return pd.DataFrame(columns=["recentred", "hits", "trials", "rate", "low", "high"])
     people = {number: np.load(path / f"A{number:02d}.npz") for number in range(1, 10)}
     rows = []
