@@ -59,7 +59,8 @@ def source(root: Path) -> tuple[str, bool]:
 
 def packages(root: Path) -> dict[str, str]:
     """Return the installed versions of what the project uses, as requirements.in lists it."""
-    text = (root / "requirements.in").read_text(encoding="utf-8")
+    path = root / "requirements.in"
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
     names = re.findall(r"(?m)^([A-Za-z0-9_.-]+)(?:\[.*\])?==", text)
     return {name: _version(name) for name in names}
 
