@@ -7,7 +7,9 @@ gradients at the sent value and a box: what `accountant.promise` certifies for a
 and judged here, are *sent* values: an agent's own state is private.
 
 CHOSEN holds the settings. They were chosen on a split of the training images (50,000 to train on,
-10,000 to judge by), never on test images, and then left alone.
+10,000 to judge by), never on test images, and then left alone. Those of the convolution, and its
+shape, were compared with gradients over a thousand images an agent, beside the noise of all, and
+confirmed once on all.
 """
 
 from __future__ import annotations
@@ -56,7 +58,7 @@ class Setting(NamedTuple):
 CHOSEN = {
     "softmax": Setting(0.1, 2.6, 0.9, (1500.0, 0.6)),
     "network": Setting(0.3, 0.29, 0.9, (30.0, 0.9)),
-    "convolution": Setting(0.1, 1.9, 0.9, (1000.0, 0.6)),
+    "convolution": Setting(0.1, 1.9, 0.9, (180.0, 0.6)),
 }
 UNCLIPPED = 1e3  # a clip that no gradient reaches
 

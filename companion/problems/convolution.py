@@ -35,7 +35,7 @@ CELLS = PLACES // POOL
 GAIN, SCALE = 3.0, 0.03  # length of a filter at the start, and of the unit of its parameters
 STROKES, PUBLIC, RIDGE = 3000, 0, 1e-2  # pictures behind `white`; seed and ridge as in `scattering`
 CONSTANT = 0.3  # the input of W that stands for a bias
-PIECE = 100  # pictures that are looked at together: more leave the cache
+PIECE = 50  # pictures that are looked at together: more leave the cache
 
 
 class Public(NamedTuple):
@@ -99,7 +99,7 @@ class Convolution(Model):
 
     def _forward(self, filters: np.ndarray, dense: np.ndarray, x: np.ndarray) -> Forward:
         known, cut = public(self.filters), patches(x)
-        maps = np.tanh(cut @ filters[:-1] + filters[-1])
+        maps = filtered(cut, filters)
         white = ((pooled(maps) - known.mean) @ known.mixture).reshape(len(x), -1)
         white = np.pad(white, ((0, 0), (0, 1)), constant_values=CONSTANT)
         return Forward(cut, maps, white, white @ dense)
@@ -117,8 +117,8 @@ class Convolution(Model):
 
     def _of_filters(self, found: Forward, before: np.ndarray) -> np.ndarray:
         """Return the filters' gradients from the loss's derivative at the inputs of W."""
-        before = before.reshape(-1, CELLS**2, self.filters) @ public(self.filters).mixture
-        before = spread(before) * (1.0 - np.square(found.maps))
+        cells = before.reshape(-1, self.filters) @ public(self.filters).mixture
+        before = spread(cells, 1.0 - np.square(found.maps))
         weights = found.patches.swapaxes(1, 2) @ before
         both = np.concatenate([weights, before.sum(axis=1, keepdims=True)], axis=1)
         return np.float32(SCALE) * both.reshape(len(both), -1)
@@ -135,6 +135,13 @@ def patches(x: np.ndarray) -> np.ndarray:
     return windows[:, ::STRIDE, ::STRIDE].reshape(len(x), PLACES**2, KERNEL**2)
 
 
+def filtered(cut: np.ndarray, filters: np.ndarray) -> np.ndarray:
+    """Return tanh of what the filters make of patches, `[n, places, filters]`."""
+    maps = cut.reshape(-1, KERNEL**2) @ filters[:-1]
+    maps += filters[-1]
+    return np.tanh(maps, out=maps).reshape(*cut.shape[:2], -1)
+
+
 def pooled(maps: np.ndarray) -> np.ndarray:
     """Return means over POOL x POOL places, `[n, cells, filters]`."""
     rows = maps.reshape(len(maps), CELLS, POOL, -1).sum(axis=2)
@@ -142,11 +149,11 @@ def pooled(maps: np.ndarray) -> np.ndarray:
     return cells / np.float32(POOL**2)
 
 
-def spread(cells: np.ndarray) -> np.ndarray:
-    """Return `[n, places, filters]`: the transpose of `pooled`."""
-    square = cells.reshape(len(cells), CELLS, 1, CELLS, 1, -1) / np.float32(POOL**2)
-    places = np.broadcast_to(square, (len(cells), CELLS, POOL, CELLS, POOL, square.shape[-1]))
-    return places.reshape(len(cells), PLACES**2, -1)
+def spread(cells: np.ndarray, slopes: np.ndarray) -> np.ndarray:
+    """Return `pooled` backwards, times the slopes `[n, places, filters]`, which are overwritten."""
+    places = slopes.reshape(-1, CELLS, POOL, CELLS, POOL, slopes.shape[-1])
+    places *= cells.reshape(-1, CELLS, 1, CELLS, 1, slopes.shape[-1]) / np.float32(POOL**2)
+    return slopes
 
 
 def _squares(rows: np.ndarray) -> np.ndarray:
@@ -159,7 +166,7 @@ def public(filters: int) -> Public:
     strokes."""
     first = _drawn(filters)
     strokes = scattering.strokes(STROKES, PUBLIC).astype(np.float32)
-    seen = [pooled(np.tanh(patches(x) @ first[:-1])) for x in pieces(strokes)]
+    seen = [pooled(filtered(patches(x), first)) for x in pieces(strokes)]
     cells = np.concatenate(seen).astype(np.float64)
     mean = cells.mean(axis=0)
     flat = (cells - mean).reshape(-1, filters)
