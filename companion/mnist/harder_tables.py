@@ -204,14 +204,14 @@ def secrets(params: Params, data: MNIST, trained: Trainings) -> Table:
     pieces = [
         {**name, **halves, "half": half} for name in named * params.members for half in (0, 1)
     ]
-    trained = _run(canaries.losses, pieces, given, "members")
+    asked_of = _run(canaries.losses, pieces, given, "members")
     certified = [_delta(name, audit) for name, audit in zip(named, audits, strict=False)]
     rows = [
         name | _canaries(audit, delta)
         for name, audit, delta in zip(named, audits, certified, strict=False)
     ]
     for number, name in enumerate(named * params.members):
-        pair = trained[2 * number : 2 * number + 2]
+        pair = asked_of[2 * number : 2 * number + 2]
         rows += [name | row for row in _members(pair, _delta(name, None))]
     return pd.DataFrame(rows + _of_figure_4(trained) * params.members)
 

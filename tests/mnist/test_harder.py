@@ -238,6 +238,29 @@ def test_images_of_figure_4_are_counted_over_all_repeats():
     assert shown.iloc[0].tolist()[:3] == ["the paper's CNN, quantised", "none", "its loss"]
 
 
+@pytest.mark.parametrize("members", [True, False])
+def test_all_that_is_guessed_is_in_one_table(data, monkeypatch, members):
+    """Two models without a promise and one with, two attacks each; then the CNN of Fig. 4."""
+    half = {"member": np.arange(10) < 5, "loss": np.arange(10.0)}
+    coins = {"coin": np.ones((5, 2), dtype=bool), "score": np.ones((5, 2)), "delta": np.ones(5)}
+    answers = {"members": half, "canaries": coins}
+    monkeypatch.setattr(
+        harder_tables, "_run", lambda _, pieces, __, of: [answers[of]] * len(pieces)
+    )
+    monkeypatch.setattr(harder_tables.promise_tables, "known", lambda *_: (None, None))
+    params = PARAMS.model_copy(update={"members": members, "canaries": 2})
+    found = harder_tables.secrets(params, data, ends())
+    assert found["attack"].value_counts().to_dict() == {"canaries": 3} | (
+        {"loss": 5, "ratio": 3} if members else {}
+    )
+    assert (
+        found[found["attack"] == "loss"]["share"].tolist() == [1.0, 1.0, 1.0, 0.505, 0.5] * members
+    )
+    assert harder_tables.secrets(
+        PARAMS.model_copy(update={"promise_targets": ()}), data, ends()
+    ).empty
+
+
 def test_the_lower_half_of_the_losses_is_taken_for_members():
     member = np.arange(8) < 4
     for loss, right in ((np.arange(8.0), 8), (-np.arange(8.0), 0), (np.arange(8) % 4, 4)):
