@@ -1,6 +1,5 @@
 """The report: shows every claim and figure, asks nothing of the network, and is up to date."""
 
-import argparse
 import base64
 import io
 import itertools
@@ -306,7 +305,7 @@ def test_an_empty_folder_gives_a_report_that_says_so(house):
 def test_a_damaged_record_is_named_in_one_line(house, capsys, monkeypatch, text):
     (house / "figures" / "fig2.json").write_text(text)
     monkeypatch.setattr(__main__, "ROOT", house)
-    assert __main__._report(argparse.Namespace(output=house / "figures")) == 1
+    assert __main__._write_report(house / "figures") == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert "fig2.json is not the record of a figure" in line
     assert not (house / "figures" / "report.html").exists()

@@ -102,7 +102,7 @@ def _network(victim: str, own: Table, least: float) -> dict:
     shares = ", ".join(own["clear"].map("{:.0%}".format))
     read = own[own["clear_low"] >= least]
     most = f"{read['recovered'].max():.0%}, at most {read['recovered_high'].max():.0%}"
-    sent = most if len(read) else "none does"
+    sent = most if len(read) else "nowhere"
     sizes = ", ".join(map(str, own["size"]))
     return {"victim": victim, "shares": shares, "sizes": sizes, "sent": sent}
 

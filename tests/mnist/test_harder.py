@@ -124,9 +124,9 @@ def test_a_size_that_fails_undefended_is_no_evidence_for_algorithm_1():
     lost = lost[lost["size"] == 8].assign(size=20)
     (row,) = verdicts.of_batches(pd.concat([batch_rates(), lost]))
     assert row.sentence == "holds if a batch has at most 8 (CNN) images"
-    assert "of 1, 8, 20 (Algorithm 1, of the sizes that do: 0%, at most 16%)" in row.ours
+    assert "of 1, 8, 20 (Algorithm 1, where four in five surely do: 0%, at most 16%)" in row.ours
     (row,) = verdicts.of_batches(lost)
-    assert row.verdict == "does not hold" and "the sizes that do: none does" in row.ours
+    assert row.verdict == "does not hold" and "surely do: nowhere" in row.ours
 
 
 def pictures(clear, sent, count=20):
