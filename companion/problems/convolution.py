@@ -7,7 +7,8 @@ F are 6 x 6 filters with a bias, at every second pixel. `pool` is the mean over 
 layer, with a constant among its inputs. F and W are learnt. F_0, the mean and the mixture are
 public constants: smoothed random filters, and what they make of *random strokes*
 (`scattering.strokes`). Without these gradients point to where all pictures are alike, and a few
-dozen steps do not suffice.
+dozen steps do not suffice. Under the noise of a promise most of what is learnt is W: with a tenth
+of this SCALE, filters that hardly move, the network read as well.
 
 A picture's gradient is patches^T d for the filters, d the derivative at their outputs, and white
 (q - e_y)^T for W. One pass forwards and one backwards give d for all pictures at once; the filters'
