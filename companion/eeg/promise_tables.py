@@ -45,10 +45,14 @@ def trials_of_an_agent(params: Params, data: Recordings) -> int:
 
 
 def record(params: Params, data: Recordings, means: pd.DataFrame | None, output: str) -> None:
-    """Keep each promised delta, with the fewest trials that suffice for it, or the most tried."""
-    for _, own in [] if means is None else means.groupby("delta"):
-        enough = own[own["difference"] >= -CLOSE]
-        row = (enough if len(enough) else own.tail(1)).iloc[0]
+    """Keep each promised delta, with no more trials than an agent has, or the fewest tried.
+
+    What more of them would buy is a question of the notebook, not a promise to anybody.
+    """
+    there = trials_of_an_agent(params, data)
+    for _, own in [] if means is None else means.sort_values("trials").groupby("delta"):
+        few = own[own["trials"] <= there]
+        row = few.iloc[-1] if len(few) else own.iloc[0]
         promises.record(output, entry(params, data, row))
 
 
@@ -57,11 +61,11 @@ def entry(params: Params, data: Recordings, row: pd.Series) -> promises.Promise:
     trials, delta, iterations = int(row["trials"]), row["delta"], params.promise_iterations
     ends = np.clip(row[["promise", "promise_low", "promise_high"]].astype(float), 0, 1)
     return promises.Promise(
-        name=f"EEG, {delta:g} for ever, {trials} trials an agent",
+        name=f"EEG, {delta:g} for ever",
         data=data.provenance.name,
         model="softmax on log-covariances",
         parameters=_parameters(promise.planned(delta, trials, iterations, promise.dim_of(data))),
-        unit="one arrival of one trial of one agent",
+        unit=f"one of {trials} arrivals of the {trials_of_an_agent(params, data)} trials of one agent",
         delta=float(row["certified"]),
         horizon=promises.FOR_EVER,
         T=iterations,
