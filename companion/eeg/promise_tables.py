@@ -59,13 +59,14 @@ def record(params: Params, data: Recordings, means: pd.DataFrame | None, output:
 def entry(params: Params, data: Recordings, row: pd.Series) -> promises.Promise:
     """Return what is promised at one delta and number of trials."""
     trials, delta, iterations = int(row["trials"]), row["delta"], params.promise_iterations
+    there = trials_of_an_agent(params, data)
     ends = np.clip(row[["promise", "promise_low", "promise_high"]].astype(float), 0, 1)
     return promises.Promise(
         name=f"EEG, {delta:g} for ever",
         data=data.provenance.name,
         model="softmax on log-covariances",
         parameters=_parameters(promise.planned(delta, trials, iterations, promise.dim_of(data))),
-        unit=f"one of {trials} arrivals of the {trials_of_an_agent(params, data)} trials of one agent",
+        unit=f"one of {trials} arrivals of the {there} trials of one agent",
         delta=float(row["certified"]),
         horizon=promises.FOR_EVER,
         T=iterations,
