@@ -95,6 +95,7 @@ def _parser() -> argparse.ArgumentParser:
 def _figures(options: argparse.Namespace) -> int:
     from companion.publish import batch
 
+    batch.profile(options.profile)  # one that is not there is refused before its folder is
     output = batch.place(options.profile, options.output)
     ended = batch.run(options.profile, options.nb, options.seed, output)
     print("writing the report, and comparing", flush=True)
