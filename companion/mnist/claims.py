@@ -77,7 +77,7 @@ def of_promises(
     table, read = promise_tables.summary(promised), promise_tables.attacked(promised)
     whole = promised.images >= promise_tables.ALL and params.promise_seeds > 1
     return [
-        judge("promise-for-pictures", table, whole, images=promised.images),
+        judge("promise-for-pictures", table if whole else [], shown=table, images=promised.images),
         judge("promise-attacked", read, images=params.promise_attacked),
     ]
 
