@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from companion.publish import costs, environment
-from companion.publish.report import gather, markdown, provenance
+from companion.publish.report import gather, markdown, page, provenance
 
 ROOT = Path(environment.ROOT)
 RUN = {"cold": 600.0, "cpu": 900.0, "memory": 1.5, "disk": 0.2, "cores": 2}
@@ -32,14 +32,24 @@ def test_a_run_costs_the_sum_of_its_times_and_the_most_of_its_memory(tmp_path):
     folder = write(tmp_path / "run", RUN, RUN | {"cold": 30.0, "cpu": 50.0, "memory": 0.4})
     wanted = {"seconds": 630.0, "cpu": 950.0, "memory": 1.5, "disk": 0.4}
     wanted |= {"cores": 2, "commit": "abc"}
+    other = {"cold": 30.0, "cpu": 50.0, "memory": 0.4, "disk": 0.2}
+    wanted["notebooks"] = {"00": {name: RUN[name] for name in other}, "01": other}
     assert costs.measured(folder) == {"make figures PROFILE=smoke": wanted}
     costs.record(folder, tmp_path)
     costs.record(write(folder, RUN | {"profile": "default"}), tmp_path)
     assert costs.sentence(tmp_path) == (
-        "From nothing, `make figures` takes 10 minutes on 2 cores, with 1.5 GB of memory and 0.2 GB "
-        "on disk; `make figures PROFILE=smoke` takes 10 minutes on 2 cores, with 1.5 GB of memory "
-        "and 0.4 GB on disk."
+        "From nothing, `make figures` takes 10 minutes on 2 cores (15 minutes of a processor), with "
+        "1.5 GB of memory and 0.2 GB on disk; `make figures PROFILE=smoke` takes 10 minutes on 2 "
+        "cores (16 minutes of a processor), with 1.5 GB of memory and 0.4 GB on disk."
     )
+
+
+def test_the_report_shows_the_cost_of_each_notebook_at_each_profile(tmp_path):
+    costs.record(write(tmp_path / "run", RUN, RUN | {"cold": 30.0}), tmp_path)
+    shown = page.context(gather.gather(tmp_path, ROOT))["costs"][1]
+    first = ("make figures PROFILE=smoke NB=00", "00", "15 min", "10 min on 2 cores")
+    assert shown[0] == (*first, "1.5 GB", "0.2 GB")
+    assert [row[3] for row in shown] == ["10 min on 2 cores", "30 s on 2 cores"]
 
 
 def test_tests_cost_what_pytest_says(tmp_path):

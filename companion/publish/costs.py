@@ -2,8 +2,8 @@
 
     >>> said("make figures", {"seconds": 1200.0, "memory": 3.21, "cores": 2})
     '`make figures` takes 20 minutes on 2 cores, with 3.2 GB of memory'
-    >>> said("make figures", {"seconds": 9000.0, "memory": 3.21, "disk": 0.5, "cores": 2})
-    '`make figures` takes 2.5 hours on 2 cores, with 3.2 GB of memory and 0.5 GB on disk'
+    >>> said("make figures", {"seconds": 9000.0, "cpu": 14400.0, "disk": 0.5, "cores": 2})
+    '`make figures` takes 2.5 hours on 2 cores (4.0 hours of a processor), with 0.5 GB on disk'
 
 `python -m companion report --measured figures/default` takes in what a run wrote of itself, or what
 pytest did (`make test` writes no such file: `python -m companion test tests --junitxml tests.xml`).
@@ -20,6 +20,7 @@ from companion.publish.report import provenance
 from companion.runs.execute import cores
 
 NAME = "costs.json"
+OWN = ("cold", "cpu", "memory", "disk")  # what is known of each notebook
 SHOWN = ("make figures", "make figures PROFILE=smoke", "make figures PROFILE=paper", "make test")
 
 
@@ -37,8 +38,9 @@ def _tested(file: Path) -> dict[str, dict]:
 def _run(folder: Path) -> dict[str, dict]:
     """Return what the run that wrote a folder cost; ValueError if it cannot say."""
     place = folder / provenance.NAME
-    runs = list(json.loads(place.read_text(encoding="utf-8")).values())
-    known = all({"cold", "cpu", "memory", "disk"} <= run.keys() for run in runs)
+    named = json.loads(place.read_text(encoding="utf-8"))
+    runs = list(named.values())
+    known = all(set(OWN) <= run.keys() for run in runs)
     profiles, commits = ({run[name] for run in runs} for name in ("profile", "commit"))
     if not known or len(profiles) > 1 or len(commits) > 1:
         raise ValueError(f"{place} must hold cold runs of one profile and one commit")
@@ -46,7 +48,9 @@ def _run(folder: Path) -> dict[str, dict]:
     command = "make figures" + (f" PROFILE={profile}" if profile != "default" else "")
     most = {name: max(run[name] for run in runs) for name in ("memory", "cores")}
     added = {name: round(sum(run[name] for run in runs), 1) for name in ("cold", "cpu", "disk")}
-    return {command: {"seconds": added.pop("cold"), "commit": commit, **most, **added}}
+    each = {name: {column: run[column] for column in OWN} for name, run in named.items()}
+    whole = {"seconds": added.pop("cold"), "commit": commit, **most, **added}
+    return {command: whole | {"notebooks": each}}
 
 
 def record(place: Path, figures: Path) -> None:
@@ -73,7 +77,8 @@ def said(command: str, cost: dict) -> str:
     sizes = {"memory": "of memory", "disk": "on disk"}
     parts = [f"{cost[name]:.1f} GB {where}" for name, where in sizes.items() if cost.get(name)]
     needed = f", with {' and '.join(parts)}" if parts else ""
-    where = f"on {cost['cores']} core{'s' * (cost['cores'] > 1)}{needed}"
+    work = f" ({duration(cost['cpu'])} of a processor)" if "cpu" in cost else ""
+    where = f"on {cost['cores']} core{'s' * (cost['cores'] > 1)}{work}{needed}"
     return f"`{command}` takes {duration(cost['seconds'])} {where}"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from companion.promises import Promise
+from companion.publish import costs
 from companion.publish.report import markup, pictures
 from companion.publish.report.answer import answer
 from companion.publish.report.gather import CAPTIONS, Found, Notebook
@@ -17,16 +18,8 @@ BRIEF = 170  # characters of our numbers that a row shows before it is asked for
 PROMISES = ("promise", "data", "model", "accuracy", "unrounded twin", "best unprotected", "after")
 DATA = ("data", "kind", "source", "version", "licence", "sha256 of the content", "figures")
 GIGABYTES = {"memory": "of memory", "disk": "on disk"}
-RUNS = (
-    "notebook",
-    "profile",
-    "seed",
-    "from nothing",
-    "shards",
-    "finished",
-    "commit",
-    "system",
-)
+RUNS = ("notebook", "profile", "seed", "from nothing", "shards", "finished", "commit", "system")
+COSTS = ("command", "notebook", "of a processor", "on the clock", "memory", "disk")
 
 
 def render(found: Found, elsewhere: Sequence[tuple[str, str]] = ()) -> str:
@@ -53,6 +46,7 @@ def context(found: Found) -> dict:
         "brief": brief,
         "data": (DATA, [_data(*entry) for entry in found.data().items()]),
         "runs": (RUNS, [_run(notebook, found) for notebook in found.notebooks]),
+        "costs": (COSTS, _costs(costs.load(found.folder))),
         "promises": (PROMISES, [_promise(one) for one in found.promises]),
         "packages": sorted({_packages(notebook.run) for notebook in found.notebooks} - {""}),
     }
@@ -100,6 +94,20 @@ def _cold(run: dict) -> str:
         parts.append(f"{duration(run['cpu'])} of a processor")
     parts += [f"{run[name]:.1f} GB {where}" for name, where in GIGABYTES.items() if name in run]
     return ", ".join(parts)
+
+
+def _costs(measured: dict[str, dict]) -> list[tuple[str, ...]]:
+    """Return what each notebook costs at each profile, from nothing."""
+    return [
+        (f"{command} NB={name[:2]}", name, *_own(cost, whole["cores"]))
+        for command, whole in measured.items()
+        for name, cost in whole.get("notebooks", {}).items()
+    ]
+
+
+def _own(cost: dict, cores: int) -> tuple[str, ...]:
+    clock = f"{duration(cost['cold'])} on {cores} core{'s' * (cores > 1)}"
+    return (duration(cost["cpu"]), clock, *(f"{cost[name]:.1f} GB" for name in GIGABYTES))
 
 
 def _packages(run: dict) -> str:
