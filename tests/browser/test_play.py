@@ -171,6 +171,14 @@ def test_a_key_moves_a_slider_and_the_picture(page):
     assert page.inner_html("#picture") != before[1]
 
 
+def test_an_answer_does_not_take_the_focus_away(visit):
+    page = visit("network")
+    page.focus("[data-agent=R1]")
+    again = "document.getElementById('weight').dispatchEvent(new Event('input', {bubbles: true}))"
+    touched(page, lambda: page.evaluate(again))
+    assert page.evaluate("document.activeElement.dataset.agent") == "R1"
+
+
 def test_lines_can_be_changed_and_brought_back(page):
     before = page.input_value("#lines")
     touched(page, lambda: page.fill("#lines", "return 1 +"))
@@ -209,6 +217,7 @@ def test_a_game_is_played(visit):
         assert f"of {rounds} (" in page.inner_text("#numbers")
         assert page.inner_text(".told >> nth=0").startswith(("Right: it was blue", "Wrong: it was"))
         touched(page, lambda: page.click("text=Next round"))
+        assert page.evaluate("document.activeElement.innerText") == "It was blue"
     page.click("text=1000 rounds")
     page.wait_for_function("document.body.innerText.includes('of 1000 rounds')")
 

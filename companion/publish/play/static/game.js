@@ -24,6 +24,7 @@ const asked = new URLSearchParams(location.search).get("seed"); // the same roun
 let seed = asked ? Number(asked) : crypto.getRandomValues(new Uint32Array(1))[0],
   found = null,
   guess = null,
+  nextRound = false,
   key = "";
 let score = { rounds: 0, you: 0, best: 0 };
 
@@ -97,8 +98,8 @@ const next = element("button", { type: "button" }, "Next round");
 next.addEventListener("click", () => {
   guess = null;
   seed += 1;
+  nextRound = true; // its choices can be focused when it has come
   refresh();
-  choices[0].focus();
 });
 const many = element("button", { type: "button" }, "Let the best attacker play 1000 rounds");
 many.addEventListener("click", playMany);
@@ -138,6 +139,8 @@ function settings() {
 function draw(numbers) {
   found = numbers;
   again();
+  if (nextRound) choices[0].focus();
+  nextRound = false;
 }
 
 function again() {

@@ -108,10 +108,13 @@ function graphPicture(graph, voices) {
   return element("figure", {}, element("figcaption", {}, titles[graph]), node);
 }
 
+/** Draw both graphs; an agent that had the focus keeps it, for Python may answer at any time. */
 function drawAll() {
+  const focused = document.activeElement.dataset.agent;
   holder.replaceChildren(
     element("div", { class: "pair" }, graphPicture("R", last.u), graphPicture("C", last.v)),
   );
+  if (focused) holder.querySelector(`[data-agent=${focused}]`).focus();
 }
 
 function listEdges() {
