@@ -183,6 +183,8 @@ def test_shards_are_counted_bars_left_out_and_times_are_cold(house, capsys, monk
     for _ in range(2):
         assert batch.run("smoke", number="1", output=house / "out") == 0
         records.append(provenance.load(house / "out")["01_good"])
+        provenance.keep(house / "out", "01_good", records[-1] | {"memory": 12.5})
+    assert records[0]["memory"] < records[1]["memory"] == 12.5  # what is taken over needs none now
     assert [(record["shards"], record["reused"]) for record in records] == [(7, 3), (7, 7)]
     said = capsys.readouterr().out
     assert "from before: nothing" in said and "from before: 4 finished shards" in said

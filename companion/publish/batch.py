@@ -317,6 +317,9 @@ def _keep_record(path: Path, values: dict, outcome: Outcome, output: Path) -> No
     entry = {"profile": values["profile"], "seed": None if seed is None else int(seed)}
     entry |= {name: round(getattr(outcome, name), 1) for name in MEASURED}
     entry |= {"shards": outcome.shards, "reused": outcome.reused}
+    last = provenance.load(output).get(path.stem, {})
+    if outcome.reused and last.get("profile") == values["profile"]:  # these need no memory now
+        entry["memory"] = max(entry["memory"], last.get("memory", 0.0))
     provenance.keep(output, path.stem, entry | provenance.made_here(ROOT))
 
 
