@@ -222,7 +222,7 @@ def harder(
     _secrets(right, secrets)
     params = record["params"]
     caption = (
-        f"Left: {params['batches']} batches each, first round. Middle: {params['attack_rounds']} "
+        f"Left: {_counted(batches)}, first round. Middle: {params['attack_rounds']} "
         f"rounds, {params['patient_images']} fresh images each.\nRight: bars: 95 % (Wilson); "
         "crosses: what the promise allows."
     )
@@ -232,10 +232,19 @@ def harder(
     return kept(figure, "fig5_harder", caption, record, output, **numbers)
 
 
+def _counted(table: pd.DataFrame) -> str:
+    """Return how many batches of each size were attacked, in words."""
+    if table.empty:
+        return "no batches"
+    sizes = table.groupby("batches", sort=False)["size"].max().items()
+    return " and ".join(f"{count} batches each of up to {size} images" for count, size in sizes)
+
+
 def _batches(axes, table: pd.DataFrame) -> None:
     sizes = sorted(set(table["size"])) if len(table) else []
     for (victim, sender), group in table.groupby(["victim", "sender"]) if len(table) else ():
         (colour, label), (name, marker, aside) = SENDERS[sender], READ_FROM[victim]
+        aside += -0.2 if sender == "D-PSGD" else 0.2  # else one would hide the other
         places = [sizes.index(size) + aside for size in group["size"]]
         style = {"color": colour, "ls": "", "marker": marker, "capsize": 2, "ms": 5, "lw": 1}
         style["label"] = f"{label}: {name}"
@@ -244,7 +253,7 @@ def _batches(axes, table: pd.DataFrame) -> None:
     axes.set(ylim=(-0.05, 1.05), xlabel="images in a batch", title="Batches that come back")
     axes.yaxis.set_major_formatter(PERCENT)
     if len(table):
-        axes.legend(fontsize="x-small", loc="center")
+        axes.legend(fontsize="x-small", loc="center", bbox_to_anchor=(0.5, 0.6))
 
 
 def _models(axes, rates: pd.DataFrame) -> None:
