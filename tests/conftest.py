@@ -31,6 +31,7 @@ SENSITIVE = (
     "data/test_alignment.py",
     "data/test_synthetic_eeg.py",
     "eeg/test_learning.py",
+    "eeg/test_learning_verdicts.py",
     "eeg/test_eeg_attacks.py",
     "mnist/test_mnist_learning.py",
     "mnist/test_mnist_attacks.py",
