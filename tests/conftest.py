@@ -33,6 +33,7 @@ SENSITIVE = (
     "eeg/test_learning.py",
     "eeg/test_learning_verdicts.py",
     "eeg/test_eeg_attacks.py",
+    "eeg/test_eeg_attack_verdicts.py",
     "mnist/test_mnist_learning.py",
     "mnist/test_mnist_attacks.py",
     "runs",
