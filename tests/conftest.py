@@ -35,6 +35,7 @@ SENSITIVE = (
     "eeg/test_eeg_attacks.py",
     "eeg/test_eeg_attack_verdicts.py",
     "mnist/test_mnist_learning.py",
+    "mnist/test_mnist_learning_verdicts.py",
     "mnist/test_mnist_attacks.py",
     "runs",
     "test_engine.py",
