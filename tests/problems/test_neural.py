@@ -1,5 +1,4 @@
-"""The neural oracle against its literal transcription, and what it promises: bits, threads, memory
-formats, errors."""
+"""The neural oracle against its literal transcription, its samples of a history, and learning."""
 
 import pickle
 
@@ -13,13 +12,8 @@ from companion.problems.cnn import CNN
 from companion.problems.neural import FullHistory, SampledHistory, cross_entropy
 from ldp_core import network, optimizer
 from ldp_core.randomness import Purpose, generator
+from tests.problems.cases import CLASSES, FEATURES, ROWS, mlp, problem, states
 from tests.reference import neural_history as reference
-
-ROWS, FEATURES, CLASSES = 30, 6, 3
-
-
-def mlp():
-    return nn.Sequential(nn.Linear(FEATURES, 5), nn.Tanh(), nn.Linear(5, CLASSES))
 
 
 def convolutional():
@@ -29,23 +23,6 @@ def convolutional():
         nn.MaxPool2d(2),
         nn.Flatten(),
         nn.Linear(12, CLASSES),
-    )
-
-
-def problem(runs=2, agents=3, points=5, samples=4, images=False, seed=1):
-    """Return x, y and a history of row numbers drawn with replacement."""
-    draw = generator(seed, Purpose.SYNTHETIC)
-    x = draw.normal(size=(ROWS, 1, 4, 4) if images else (ROWS, FEATURES))
-    return (
-        x,
-        draw.integers(CLASSES, size=ROWS),
-        draw.integers(ROWS, size=(runs, agents, points, samples)),
-    )
-
-
-def states(module, runs=2, agents=3, seed=1):
-    return parameters.initial_states(
-        module, "pytorch", seed=seed, runs=range(runs), agents=agents, same=False
     )
 
 
@@ -220,102 +197,6 @@ class TestFullHistory:
         assert np.array_equal(pickle.loads(pickle.dumps(oracle))(theta, 4), before)
 
 
-class TestBits:
-    """Run r is the same to the last bit whatever the threads and the batch of runs."""
-
-    def cnn(self):
-        draw = generator(5, Purpose.SYNTHETIC)
-        x, y = draw.random((150, 1, 28, 28), dtype=np.float32), draw.integers(10, size=150)
-        return x, y, draw.integers(150, size=(3, 2, 3, 40))
-
-    def test_torch_threads_of_the_caller_do_not_matter_and_are_given_back(self):
-        x, y, history = self.cnn()
-        theta = parameters.initial_states(CNN, seed=1, runs=range(3), agents=2)
-        before = torch.get_num_threads()
-        try:
-            results = []
-            for threads in (1, 2):
-                torch.set_num_threads(threads)
-                results.append(FullHistory(CNN, x, y, history)(theta, 0))
-                assert torch.get_num_threads() == threads
-        finally:
-            torch.set_num_threads(before)
-        assert np.array_equal(*results)
-
-    def test_a_batch_of_runs_against_each_run_alone(self):
-        x, y, history = self.cnn()
-        theta = parameters.initial_states(CNN, seed=1, runs=range(3), agents=2)
-        together = FullHistory(CNN, x, y, history)(theta, 2)
-        for run in range(3):
-            alone = FullHistory(CNN, x, y, history[run : run + 1])(theta[run : run + 1], 2)
-            assert np.array_equal(alone[0], together[run])
-
-    def test_single_precision_may_choose_another_winner_and_seldom_does(self):
-        """Two numbers under a pool that differ in the last bit of float32: the processor decides
-        which one wins.
-
-        It moves the gradient of one image, so the mean over up to 120 by less than 1 %; most agents
-        see no such image.
-        """
-        x, y, history = self.cnn()
-        theta = parameters.initial_states(CNN, seed=1, runs=range(3), agents=2)
-        exact, single = (
-            FullHistory(CNN, x, y, history, dtype=dtype)(theta, 2)
-            for dtype in (torch.float64, torch.float32)
-        )
-        away = np.linalg.norm(single - exact, axis=-1) / np.linalg.norm(exact, axis=-1)
-        assert np.median(away) < 1e-5 and away.max() < 1e-2
-
-    def test_sampled_history_in_any_batch_and_order(self):
-        x, y, history = problem(runs=4)
-        theta = states(mlp, runs=4)
-        together = SampledHistory(mlp, x, y, history, sample=5, seed=2, runs=[3, 8, 1, 6])(theta, 4)
-        order = [2, 0]
-        part = SampledHistory(mlp, x, y, history[order], sample=5, seed=2, runs=[1, 3])(
-            theta[order], 4
-        )
-        assert np.array_equal(part, together[order])
-
-    def test_torch_has_one_thread_while_it_computes(self):
-        threads = []
-
-        class Watching(nn.Linear):
-            def forward(self, x):
-                threads.append(torch.get_num_threads())
-                return super().forward(x)
-
-        x, y, history = problem()
-        module = parameters.make(lambda: Watching(FEATURES, CLASSES))
-        before = torch.get_num_threads()
-        try:
-            torch.set_num_threads(2)
-            FullHistory(module, x, y, history, chunk=1)(states(module), 4)
-            assert torch.get_num_threads() == 2
-        finally:
-            torch.set_num_threads(before)
-        assert set(threads) == {1}
-
-    def test_torch_global_generator_is_left_alone(self):
-        torch.manual_seed(3)
-        before = torch.get_rng_state()
-        x, y, history = problem()
-        FullHistory(mlp, x, y, history)(states(mlp), 4)
-        assert torch.equal(torch.get_rng_state(), before)
-
-    def test_a_caller_without_gradients_gets_gradients(self):
-        x, y, history = problem()
-        expected = FullHistory(mlp, x, y, history)(states(mlp), 4)
-        with torch.no_grad():
-            assert np.array_equal(FullHistory(mlp, x, y, history)(states(mlp), 4), expected)
-
-    def test_the_module_itself_is_not_changed(self):
-        x, y, history = problem()
-        module = parameters.make(mlp)
-        before = parameters.flatten(module)
-        FullHistory(module, x, y, history)(states(mlp), 4)
-        assert np.array_equal(parameters.flatten(module), before)
-
-
 class TestSampledHistory:
     def test_is_unbiased(self):
         """The mean of 1000 estimates from 16 draws each, at 1000 addresses, against the full
@@ -371,133 +252,6 @@ class TestSampledHistory:
         full = FullHistory(mlp, x, y, history)
         assert np.array_equal(oracle(states(mlp), 1), full(states(mlp), 1))
         assert not np.array_equal(oracle(states(mlp), 2), full(states(mlp), 2))
-
-
-class TestBatchNorm:
-    def module(self):
-        return nn.Sequential(
-            nn.Linear(FEATURES, 4), nn.BatchNorm1d(4), nn.Tanh(), nn.Linear(4, CLASSES)
-        )
-
-    def test_is_refused_while_it_trains(self):
-        x, y, history = problem()
-        with pytest.raises(
-            ValueError, match=r"layer '1': batch statistics make samples influence each other"
-        ):
-            FullHistory(self.module, x, y, history)
-
-    def test_is_accepted_when_it_is_frozen(self):
-        x, y, history = problem()
-        frozen = parameters.make(self.module).eval()
-        theta = states(frozen)
-        small, large = (
-            FullHistory(frozen, x, y, history, dtype=torch.float64, chunk=c)(theta, 4)
-            for c in (2, 100)
-        )
-        np.testing.assert_allclose(small, large, rtol=0, atol=1e-14)
-
-
-class TestErrors:
-    @pytest.mark.parametrize(
-        ("change", "message"),
-        [
-            (
-                {"history": np.full((2, 3, 5, 4), ROWS)},
-                r"history holds 30: row numbers must lie in \[0, 30\)",
-            ),
-            ({"history": np.full((2, 3, 5, 4), -1)}, r"history holds -1: row numbers"),
-            (
-                {"history": np.zeros((2, 3, 5, 4))},
-                "history has type float64: it must hold row numbers",
-            ),
-            (
-                {"history": np.zeros((2, 3, 5, 0), int)},
-                r"history has shape \(2, 3, 5, 0\): .* none empty",
-            ),
-            ({"history": np.zeros((2, 3, 5), int)}, r"history has shape \(2, 3, 5\)"),
-            ({"y": np.zeros(4, int)}, "x has 30 rows and y 4: they must agree"),
-            ({"warm_up": 5}, r"warm_up = 5 must lie in \[0, 5\)"),
-            ({"chunk": 0}, "chunk = 0 must be at least 1"),
-            ({"chunk": 1.5}, "chunk = 1.5 must be a whole number"),
-            ({"module": nn.Flatten}, "the module has no parameters"),
-            (
-                {"module": lambda: nn.Sequential(nn.Linear(6, 3), nn.Dropout(0.5))},
-                "layer '1': dropout draws from torch's global",
-            ),
-        ],
-    )
-    def test_in_what_it_is_made_of(self, change, message):
-        x, y, history = problem()
-        arguments = {"module": mlp, "x": x, "y": y, "history": history} | change
-        with pytest.raises(ValueError, match=message):
-            FullHistory(**arguments)
-
-    def test_in_theta_and_t(self):
-        x, y, history = problem()
-        oracle, theta = FullHistory(mlp, x, y, history), states(mlp)
-        with pytest.raises(
-            ValueError, match=r"theta has shape \(2, 3, 52\), it must be \(2, 3, 53\)"
-        ):
-            oracle(theta[..., 1:], 0)
-        with pytest.raises(ValueError, match=r"t = 5 must lie in \[0, 5\)"):
-            oracle(theta, 5)
-        with pytest.raises(ValueError, match=r"t = -1 must lie in \[0, 5\)"):
-            oracle(theta, -1)
-        theta[1, 2, 0] = np.nan
-        with pytest.raises(ValueError, match="run 1 of this batch, agent 2: theta must be finite"):
-            oracle(theta, 0)
-
-    def test_in_rows(self):
-        x, y, history = problem()
-        oracle, theta = FullHistory(mlp, x, y, history), states(mlp)
-        for shape in ((0,), (2, 4), (3, 3, 4), (1, 2, 3, 4)):
-            with pytest.raises(ValueError, match="rows has shape"):
-                oracle.loss(theta, np.zeros(shape, int))
-        with pytest.raises(ValueError, match="rows holds 30"):
-            oracle.accuracy(theta, [30])
-
-    def test_in_sampling(self):
-        x, y, history = problem()
-        with pytest.raises(ValueError, match="sample = 0 must be at least 1"):
-            SampledHistory(mlp, x, y, history, sample=0, seed=1)
-        with pytest.raises(ValueError, match="runs has 3 numbers for the 2 runs"):
-            SampledHistory(mlp, x, y, history, sample=1, seed=1, runs=[1, 2, 3])
-
-    def test_a_loss_that_overflows_names_the_run_and_the_agent(self):
-        x, y, history = problem()
-        theta = states(mlp)
-        theta[1, 0] = 1e38
-        before = torch.get_num_threads()
-        with pytest.raises(
-            ValueError, match="run 1 of this batch, agent 0: the loss is infinite or NaN"
-        ):
-            FullHistory(mlp, x, y, history)(theta, 4)
-        assert torch.get_num_threads() == before
-
-    def test_a_gradient_that_is_not_a_number(self):
-        def root(outputs, targets):
-            return (outputs[:, 0] * 0).sqrt()
-
-        x, y, history = problem()
-        with pytest.raises(ValueError, match="the gradient is infinite or NaN at a finite loss"):
-            FullHistory(mlp, x, y, history, loss=root)(states(mlp), 0)
-
-    def test_a_loss_that_is_already_a_mean(self):
-        x, y, history = problem()
-        with pytest.raises(
-            ValueError,
-            match=r"loss returns shape \(\) for . samples: it must be one number per sample",
-        ):
-            FullHistory(mlp, x, y, history, loss=nn.functional.cross_entropy)(states(mlp), 0)
-
-    def test_a_failing_module_is_reported_in_one_sentence(self):
-        x, y, history = problem()
-        oracle = FullHistory(mlp, x[:, :4], y, history)
-        with pytest.raises(
-            RuntimeError,
-            match=r"^run 0 of this batch, agent 0: the module or its loss failed: .*shapes.*$",
-        ):
-            oracle(states(mlp), 0)
 
 
 def test_algorithm_1_learns_with_this_oracle():
