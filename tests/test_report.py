@@ -1,19 +1,14 @@
-"""The report: shows every claim and figure, asks nothing of the network, and is up to date."""
+"""The report: shows every claim, figure and gap, and asks nothing of the network."""
 
 import base64
 import io
-import itertools
 import json
 import re
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
-from xml.etree import ElementTree
 
-import matplotlib as mpl
 import nbformat
 import pytest
-from matplotlib.transforms import Bbox
 from PIL import Image
 
 from companion import __main__, claims, promises
@@ -21,7 +16,6 @@ from companion.publish import environment, report
 from companion.publish.report import (
     answer,
     gather,
-    headline,
     markdown,
     markup,
     notebooks,
@@ -31,30 +25,16 @@ from companion.publish.report import (
     sheet,
 )
 from tests import test_promises
+from tests.pages import Page, assert_offline, size
 
 ROOT = Path(environment.ROOT)
 BEGIN, END = (mark.format("headlines") for mark in markdown.MARKS)
-FIGURES = ROOT / "figures"
-WRITTEN = sorted(
-    [
-        *ROOT.glob("docs/**/*.md"),
-        *ROOT.glob("notebooks/*.ipynb"),
-        *FIGURES.glob("notebooks/*.ipynb"),
-    ]
-)
-REAL = [FIGURES / "report.html", *sorted((FIGURES / "notebooks").glob("*.html"))]
 
 
 def picture(width=900, height=300) -> bytes:
     buffer = io.BytesIO()
     Image.linear_gradient("L").resize((width, height)).convert("RGBA").save(buffer, "png")
     return buffer.getvalue()
-
-
-def size(address) -> tuple[int, int]:
-    with Image.open(io.BytesIO(base64.b64decode(address.partition(",")[2]))) as opened:
-        opened.load()
-        return opened.size
 
 
 def claim(key, verdict="holds", **changes):
@@ -128,54 +108,6 @@ def house(tmp_path):
     provenance.keep(folder, "01_good", entry)
     (tmp_path / "README.md").write_text(f"Before\n{BEGIN}stale\n{END}\nAfter\n")
     return tmp_path
-
-
-class Page(HTMLParser):
-    """What a page would load, where it leads, and the names it has."""
-
-    def __init__(self, path):
-        super().__init__()
-        self.loaded, self.links, self.names, self.images, self.tags = [], [], set(), [], set()
-        self.text = path.read_text(encoding="utf-8")
-        self.feed(self.text)
-
-    def handle_starttag(self, tag, attributes):
-        given = dict(attributes)
-        self.tags.add(tag)
-        self.names.add(given.get("id"))
-        self.loaded += [
-            given[name]
-            for name in ("src", "srcset", "data", "poster", "background")
-            if name in given
-        ]
-        if "href" in given:
-            (self.links if tag == "a" else self.loaded).append(given["href"])
-        if tag == "img":
-            self.images.append(given)
-
-
-def assert_offline(path):
-    """Fail when a page would ask the network for anything, or leads where nothing is."""
-    shown = Page(path)
-    assert all(address.startswith("data:") for address in shown.loaded), [
-        a[:60] for a in shown.loaded if a[:5] != "data:"
-    ]
-    assert "iframe" not in shown.tags and "fetch(" not in shown.text and "XMLHttp" not in shown.text
-    styles = "".join(re.findall(r"<style>(.*?)</style>", shown.text, re.S))
-    assert "@import" not in styles and "url(" not in styles
-    for link in shown.links:
-        if link.startswith("#"):
-            assert link[1:] in shown.names, link
-        elif not re.match(r"https?://", link):
-            assert (path.parent / link.partition("#")[0]).exists(), (path.name, link)
-    for image in shown.images:
-        assert image["alt"].strip() and "No description" not in image["alt"]
-        kind, _, content = image["src"].partition(",")
-        if "svg" in kind:
-            assert b"</svg>" in base64.b64decode(content)
-            continue
-        assert min(size(image["src"])) > 1
-    return shown
 
 
 def test_every_page_is_whole_without_a_network(house):
@@ -354,91 +286,6 @@ def test_tables_in_notebooks_fit():
     )
 
 
-ARITY = {"mfrac": 2, "msub": 2, "msup": 2, "munder": 2, "mover": 2, "msubsup": 3, "munderover": 3}
-
-
-def leaks(latex):
-    """Return what is left as it was, or lacks a part: latex2mathml raises for little of it."""
-    parts = list(ElementTree.fromstring(markup.formula(latex)).iter())
-    stray = [
-        part.text for part in parts if part.tag == "code" or re.match(r"\\|[{}]$", part.text or "")
-    ]
-    broken = [part.tag for part in parts if len(part) != ARITY.get(part.tag, len(part))]
-    return [text for text in stray if r"\{" not in latex] + broken
-
-
-@pytest.mark.parametrize(
-    "latex", [r"\nonsense", r"\frac{1", "a}", r"\left( a", "x^", r"\text{\nonsense}"]
-)
-def test_what_is_no_formula_is_found(latex):
-    assert leaks(latex)
-
-
-@pytest.mark.parametrize(
-    "latex", [r"\frac12", r"x_t'^i", r"\log_2 n", "a < b", r"\{a\}", r"\big\| x \big\|^2"]
-)
-def test_formulas_do_not_leak(latex):
-    assert not leaks(latex)
-
-
-@pytest.mark.parametrize(
-    "latex, letter",
-    [(r"\mathcal G", "𝒢"), (r"\mathbb R", "ℝ"), (r"\mathcal R", "ℛ"), (r"\mathbf x", "𝐱")],
-)
-def test_letters_are_those_that_browsers_draw(latex, letter):
-    assert f"<mi>{letter}</mi>" in markup.formula(latex)
-
-
-@pytest.mark.parametrize(
-    "text, shown",
-    [
-        ("$x^2$ and `d_0`", ("<msup>", "<code>d_0</code>")),
-        ("theta_t^i", ("<msubsup><mi>&#x003B8;</mi>",)),
-        ("t^-(1 + nu)", ("<msup><mi>t</mi>", "&#x003BD;")),
-        ("||grad F||^2 <= 1/t^0.29", ("‖", "&#x02207;", "‖<sup>2</sup> ≤", "<mn>0.29</mn>")),
-        ("1.59e+05, 6e-10", ("<mn>1.59</mn>", "<mn>5</mn>", "<mn>10</mn>")),
-        ("lim_{t->infinity} x", ("<mo>lim</mo>", "&#x02192;", "&#x0221E;")),
-        ("1/t^{1-nu}", ("<msup><mi>t</mi>", "&#x003BD;")),
-        ("max_{i in [m]} of 3, at max 3", ("<mo>max</mo>", "&#x02208;", "at max 3")),
-        ("-0.7 -> 2", ("−0.7 → 2",)),
-        ("BNCI2014_001, deltas & fig2_rates", ("BNCI2014_001, deltas &amp; fig2_rates",)),
-    ],
-)
-def test_words_of_claims_are_typeset(text, shown):
-    assert all(part in markup.words(text) for part in shown), markup.words(text)
-
-
-def formulas(text):
-    text = re.sub(r"```.*?```|`[^`\n]*`", "", text, flags=re.S)
-    return [
-        block or inline
-        for block, inline in re.findall(r"\$\$(.+?)\$\$|\$([^$\n]+?(?:\n[^$\n]+?)?)\$", text, re.S)
-    ]
-
-
-@pytest.mark.parametrize("path", WRITTEN, ids=lambda path: str(path.relative_to(ROOT)))
-def test_every_formula_of_the_project_converts(path):
-    if path.suffix == ".md":
-        texts = [path.read_text(encoding="utf-8")]
-    else:
-        cells = nbformat.read(path, 4).cells
-        texts = [cell.source for cell in cells if cell.cell_type == "markdown"]
-        outputs = [output for cell in cells if cell.cell_type == "code" for output in cell.outputs]
-        texts += [
-            output["data"]["text/markdown"]
-            for output in outputs
-            if "text/markdown" in output.get("data", {})
-        ]
-    for formula in (formula for text in texts for formula in formulas(text)):
-        assert not leaks(formula), formula
-
-
-@pytest.mark.parametrize("path", REAL, ids=lambda path: path.name)
-def test_the_committed_pages_are_offline_and_small(path):
-    assert_offline(path)
-    assert path.stat().st_size < (2.5e6 if path.name == "report.html" else 3e6)
-
-
 def test_the_sheet_is_one_page_of_a4_and_always_the_same(house):
     found = gather.gather(house / "figures", house)
     pdf = sheet.draw(found)
@@ -446,13 +293,6 @@ def test_the_sheet_is_one_page_of_a4_and_always_the_same(house):
     assert re.findall(rb"/Count (\d+)", pdf) == [b"1"]
     (box,) = re.findall(rb"/MediaBox \[ ?0 0 ([\d.]+) ([\d.]+) ?\]", pdf)
     assert [round(float(side)) for side in box] == [595, 842]  # points
-
-
-def test_the_headline_is_drawn_from_the_committed_records():
-    found = gather.gather(FIGURES, ROOT)
-    assert headline.draw(found) == headline.draw(found)
-    with pytest.raises(KeyError):
-        headline.draw(replace(found, figures=[]))
 
 
 OTHER = {"data": "MNIST", "model": "softmax | public features", "unit": "one image of one agent"}
@@ -501,18 +341,6 @@ def test_a_promise_that_is_no_better_than_guessing_says_so(house):
     assert " ".join(markdown.promises(found).split()).count("(no better than guessing)") == 1
 
 
-def test_words_in_the_headline_lie_on_nothing():
-    """Neither on each other nor on a bar: numbers, and below them whose they are."""
-    with mpl.rc_context(headline.STYLE):
-        figure = headline.picture(gather.gather(FIGURES, ROOT))
-        figure.canvas.draw()
-    texts = [text for axes in figure.axes for text in axes.texts]
-    bars = [bar for bar in figure.axes[1].patches if bar.get_width()]
-    boxes = [one.get_window_extent() for one in [*texts, *bars]]
-    pairs = itertools.combinations(boxes, 2)
-    assert not [pair for pair in pairs if Bbox.intersection(*pair) is not None]
-
-
 def test_a_figure_has_the_heading_of_the_cell_that_saves_it_or_calls_who_does(tmp_path):
     (tmp_path / "companion" / "room").mkdir(parents=True)
     code = "def bars(table):\n    return kept(table, 'fig4_bars')\n\n\ndef other():\n    pass\n"
@@ -524,91 +352,6 @@ def test_a_figure_has_the_heading_of_the_cell_that_saves_it_or_calls_who_does(tm
     cells.append(nbformat.v4.new_code_cell("save(fig, 'fig4_direct')"))
     notebook = nbformat.v4.new_notebook(cells=cells)
     assert gather._headings(notebook, saved_by) == [("fig4_bars", "One"), ("fig4_direct", "Two")]
-
-
-def test_a_formula_is_not_broken_between_lines():
-    text = " ".join(["word"] * 18 + [r"so $\delta \le 0.1 \cdot x$ holds", *["word"] * 18])
-    lines = markdown._filled(text, "  ").splitlines()
-    assert max(map(len, lines)) <= 100 and any(
-        r"$\delta \le 0.1 \cdot x$" in line for line in lines
-    )
-
-
-def test_the_committed_report_and_readme_are_current():
-    """Fails after results changed without `make report`."""
-    found = gather.gather(FIGURES, ROOT)
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert markdown.refresh(readme, found) == readme, "run make report"
-    assert markdown.render(found) == (FIGURES / "report.md").read_text(encoding="utf-8"), (
-        "run make report"
-    )
-    shown = Page(FIGURES / "report.html")
-    names = {f"claim-{claim.key}" for claim in found.claims} | {
-        figure.name for figure in found.figures
-    }
-    assert names <= shown.names
-    row = markup.environment.get_template("macros.html").module.claim
-    assert all(row(claim, found, page.brief) in shown.text for claim in found.claims), (
-        "run make report"
-    )
-    assert {path.with_suffix(".html").name for path in found.executed} == {
-        path.name for path in REAL[1:]
-    }
-
-
-def test_the_answer_is_complete_and_every_number_of_it_is_a_result():
-    """The sentences change with the results, so none of their numbers is typed."""
-    found = gather.gather(FIGURES, ROOT)
-    given = answer.answer(found)
-    assert [question for question, *_ in given] == list(answer.SENTENCES)
-    assert all(short != "Not run yet" and rest for _, short, rest in given)
-    text = " ".join(" ".join(parts) for parts in given)
-    assert (
-        f"{100 * found.figure('fig2').numbers['final_difference']['mean']:+.1f} points on mushrooms"
-        in text
-    )
-    power = found.figure("fig3_bounds").numbers["log10_delta"]["theorem 2.1"]
-    assert f"{10**power:,.0f}" in text
-    assert (
-        f"{found.counts(False)['holds']} of {sum(found.counts(False).values())} as written" in text
-    )
-
-
-def changed(found, name, numbers):
-    """Return the results with other numbers in one figure."""
-    others = [figure for figure in found.figures if figure.name != name]
-    return replace(found, figures=[*others, replace(found.figure(name), numbers=numbers)])
-
-
-def judged(found, **verdicts):
-    """Return the results with other verdicts."""
-    new = {key.replace("_", "-"): value for key, value in verdicts.items()}
-    rows = [replace(found.claim(key), verdict=new[key], condition="") for key in new]
-    return replace(found, claims=[*(row for row in found.claims if row.key not in new), *rows])
-
-
-def test_the_answer_follows_the_results():
-    found = gather.gather(FIGURES, ROOT)
-    numbers = {"final_difference": {"mean": -0.123}}
-    assert "-12.3 points on mushrooms" in answer.converges(changed(found, "fig2", numbers))[1]
-    assert answer.converges(judged(found, theorem_1_b="does not hold"))[0] == "No"
-    assert answer.private(judged(found, infinite_and_accurate="holds"))[0] == "Yes, by proof"
-    no = "does not hold"
-    leaky = judged(found, attack_on_algorithm_1=no, identity_protected=no)
-    assert answer.attacked(leaky)[0] == "Images and identities and labels leak"
-    decided = judged(leaky, identity_protected="cannot be checked")  # by thirty people
-    assert answer.attacked(decided)[0] == "Images and identities and labels leak"
-    unclear = judged(decided, identity_of_many="cannot be checked")
-    assert answer.attacked(unclear)[0] == "Images and labels leak, identities are undecided"
-    safe = judged(found, labels_not_protected="holds", identity_protected="holds")
-    assert answer.attacked(safe)[0] == "Images and identities and labels stay hidden"
-    assert answer.answer(replace(found, figures=[]))[0][1] == "Not run yet"
-
-
-def test_the_headlines_of_the_readme_exist():
-    found = gather.gather(FIGURES, ROOT)
-    assert 5 <= len(markdown.HEADLINES) <= 7
-    assert set(markdown.HEADLINES) <= {claim.key for claim in found.claims}
 
 
 def test_a_run_is_recorded_beside_the_others(tmp_path):
