@@ -36,7 +36,8 @@ PARAMETERS = 'profile: str = ""\noutput: str = ""\nseed: int = 0\nsize: int = 1\
 FIGURE = """
 import json, pathlib
 pathlib.Path(output).mkdir(parents=True, exist_ok=True)
-record = {{"figure": "{name}", "data": [{{"kind": "real", "name": "Numbers"}}], "numbers": [size, seed]}}
+data = [{{"kind": "real", "name": "Numbers"}}]
+record = {{"figure": "{name}", "data": data, "numbers": [size, seed]}}
 (pathlib.Path(output) / "{name}.json").write_text(json.dumps(record))
 """
 
