@@ -318,5 +318,8 @@ class TestInterface:
             audit.audit(given.pop("mechanism"), given.pop("samples"), seed=1, **given)
 
     def test_importing_needs_numpy_alone(self):
-        code = "import sys, ldp_core.audit; sys.exit(any(m in sys.modules for m in ('scipy', 'numba', 'torch', 'pandas')))"
+        code = (
+            "import sys, ldp_core.audit; "
+            "sys.exit(any(m in sys.modules for m in ('scipy', 'numba', 'torch', 'pandas')))"
+        )
         assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -236,13 +236,16 @@ def test_quotes_are_the_papers_words_at_their_place(key):
     assert (named[2] or named[0]) in {name for place in places for name in place}
 
 
-SOURCE = r"""
+SOURCE = (
+    r"""
 \section{One}
-\noindent\textbf{Lemma 4 \cite{x}.} We have $\big|\frac{1}{m[z_t^i]_i} -\frac{1}{u_i}\big|\leq C_zP_z^t$ for any $i\in[m]$.
+\noindent\textbf{Lemma 4 \cite{x}.} We have """
+    r"""$\big|\frac{1}{m[z_t^i]_i} -\frac{1}{u_i}\big|\leq C_zP_z^t$ for any $i\in[m]$.
 
 \subsection{Two} Algorithm \ref{algorithm1} falls
 from 74.3\% to $\bar{\theta}_t$, a rate $\mathcal{O}(\frac{1}{t^{1-\nu}})$.
 """
+)
 
 
 @pytest.mark.parametrize(

@@ -38,9 +38,9 @@ def test_a_run_costs_the_sum_of_its_times_and_the_most_of_its_memory(tmp_path):
     costs.record(folder, tmp_path)
     costs.record(write(folder, RUN | {"profile": "default"}), tmp_path)
     assert costs.sentence(tmp_path) == (
-        "From nothing, `make figures` takes 10 minutes on 2 cores (15 minutes of a processor), with "
-        "1.5 GB of memory and 0.2 GB on disk; `make figures PROFILE=smoke` takes 10 minutes on 2 "
-        "cores (16 minutes of a processor), with 1.5 GB of memory and 0.4 GB on disk."
+        "From nothing, `make figures` takes 10 minutes on 2 cores (15 minutes of a processor), "
+        "with 1.5 GB of memory and 0.2 GB on disk; `make figures PROFILE=smoke` takes 10 minutes "
+        "on 2 cores (16 minutes of a processor), with 1.5 GB of memory and 0.4 GB on disk."
     )
 
 

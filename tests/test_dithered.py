@@ -32,11 +32,13 @@ def test_dithered_equals_the_literal_transcription(seed, public, compiled):
     private = (public + 1) % 2**64
     draws = [plain.coins(private)([7], t, dim) for t in range(iterations)]
     last = optimizer.run(
-        engine.Compiled(plain) if compiled else plain, lambda theta, t: np.tanh(theta) @ matrix, theta_0[None], iterations,
-        seed=private, runs=[7], psi_0=psi_0[None], observe=lambda state, messages: states.append(state),
+        engine.Compiled(plain) if compiled else plain, lambda theta, t: np.tanh(theta) @ matrix,
+        theta_0[None], iterations, seed=private, runs=[7], psi_0=psi_0[None],
+        observe=lambda state, messages: states.append(state),
     )  # fmt: skip
     theta, psi, _ = algorithm1.run(
-        net.R, net.C, schedules.lam_0, schedules.nu, schedules.d_0, schedules.varsigma, theta_0, psi_0,
+        net.R, net.C, schedules.lam_0, schedules.nu, schedules.d_0, schedules.varsigma,
+        theta_0, psi_0,
         lambda i, theta, t: np.tanh(theta) @ matrix, [draw.coins[0] for draw in draws], iterations,
         dither=[draw.dither[0] for draw in draws],
     )  # fmt: skip
@@ -161,7 +163,8 @@ def test_a_warm_up_is_a_longer_history_and_nothing_else(dither):
     draws = [plain.separate(plain.coins(3)([6], t, 9)) for t in range(iterations)]
     schedules = plain.schedules
     theta, psi, _ = algorithm1.run(
-        plain.network.R, plain.network.C, schedules.lam_0, schedules.nu, schedules.d_0, schedules.varsigma,
+        plain.network.R, plain.network.C,
+        schedules.lam_0, schedules.nu, schedules.d_0, schedules.varsigma,
         np.zeros((5, 9)), np.zeros((5, 9)), gradient, [coins[0] for coins, _ in draws], iterations,
         dither=None if dither is None else [offsets[0] for _, offsets in draws],
     )  # fmt: skip

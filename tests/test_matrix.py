@@ -82,8 +82,11 @@ def test_instructions_are_read_from_the_systems_description(tmp_path):
 @pytest.mark.skipif("sse" not in processors.playable(), reason="this processor cannot play another")
 def test_a_played_processor_computes_with_other_instructions(tmp_path):
     """torch and numpy say which instructions they use; numba which processor it compiles for."""
-    code = "import torch, numba, numpy; found = numpy.show_config(mode='dicts')['SIMD Extensions'].get('found')\n"
-    code += "print(torch.backends.cpu.get_cpu_capability(), numba.config.CPU_NAME, found)"
+    code = (
+        "import torch, numba, numpy; "
+        "found = numpy.show_config(mode='dicts')['SIMD Extensions'].get('found')\n"
+        "print(torch.backends.cpu.get_cpu_capability(), numba.config.CPU_NAME, found)"
+    )
     variables = {**os.environ, **processors.variables("sse", tmp_path)}
     said = subprocess.run(
         [sys.executable, "-c", code], env=variables, capture_output=True, text=True, check=True

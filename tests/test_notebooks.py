@@ -1,4 +1,5 @@
-"""Notebooks are lessons: short cells, narrow lines, parameters taken in one line; nobody loops in a cell."""
+"""Notebooks are lessons: short cells, narrow lines, parameters taken in one line; nobody loops in
+a cell."""
 
 import ast
 import itertools
@@ -15,7 +16,8 @@ every_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: pat
 
 
 def cells(path: Path, kind: str = "code") -> list:
-    """Return a notebook's cells of one kind; the parameters cell, a list with comments, is none of them."""
+    """Return a notebook's cells of one kind; the parameters cell, a list with comments, is none of
+    them."""
     found = nbformat.read(path, 4).cells
     tagged = lambda cell: "parameters" in cell.metadata.get("tags", [])  # noqa: E731
     return [cell for cell in found if cell.cell_type == kind and not tagged(cell)]

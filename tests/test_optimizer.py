@@ -60,8 +60,10 @@ def test_equals_the_literal_transcription(seed, quantised):
     algorithm, states = Algorithm1(net, schedules, quantised), []
     coins = Algorithm1(net, schedules).coins(seed)
     tosses = [coins([7], t, dim)[0] for t in range(iterations)]
-    last = optimizer.run(algorithm, oracle, theta_0[None], iterations, seed=seed, runs=[7], psi_0=psi_0[None],
-                         observe=lambda state, messages: states.append(state))  # fmt: skip
+    last = optimizer.run(
+        algorithm, oracle, theta_0[None], iterations, seed=seed, runs=[7], psi_0=psi_0[None],
+        observe=lambda state, messages: states.append(state),
+    )  # fmt: skip
     theta, psi, z = algorithm1.run(
         net.R,
         net.C,

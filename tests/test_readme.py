@@ -128,8 +128,10 @@ TESTED = {  # every command of the README, and what is done with it here
     "make play": reaches_its_entry_point,
     "make lab": reaches_its_entry_point,
     "make figures PROFILE=smoke NB=1 SEED=7": makes_figures,
-    ".venv/bin/python -m papermill --help-notebook notebooks/01_convergence.ipynb": lists_every_parameter,
-    ".venv/bin/python -m papermill notebooks/01_convergence.ipynb out.ipynb -p runs 50 -p weight 0.05": runs_small,
+    ".venv/bin/python -m papermill --help-notebook "
+    "notebooks/01_convergence.ipynb": lists_every_parameter,
+    ".venv/bin/python -m papermill notebooks/01_convergence.ipynb out.ipynb "
+    "-p runs 50 -p weight 0.05": runs_small,
     "make help": lists_every_target,
 }
 

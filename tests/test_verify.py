@@ -21,11 +21,13 @@ folder.mkdir(exist_ok=True, parents=True)
 played = "NUMBA_CPU_NAME" in os.environ
 seen = [os.environ.get("LDP_DATA", ""), pathlib.Path(os.environ["LDP_CACHE"]).name]
 data = [{"kind": "real", "name": "N", "sha256": "ab"}]
-numbers = {"fig1": {"count": size, "mean": 1 / 3, "seen": seen}, "fig5": {"mse": 0.5 + 0.25 * played + seed}}
+numbers = {"fig1": {"count": size, "mean": 1 / 3, "seen": seen}, \
+"fig5": {"mse": 0.5 + 0.25 * played + seed}}
 for figure, values in numbers.items():
     record = {"figure": figure, "notebook": "01_tiny", "data": data, "numbers": values}
     (folder / f"{figure}.json").write_text(json.dumps(record))
-claims.save([claims.Claim("c", "w", "words", "1", "1", "holds", "because", "01_tiny")], "01_tiny", folder)
+claims.save([claims.Claim("c", "w", "words", "1", "1", "holds", "because", "01_tiny")], \
+"01_tiny", folder)
 """
 
 

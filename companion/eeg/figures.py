@@ -10,7 +10,16 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from companion.eeg.tables import Learnt
-from companion.house import COLOURS, PERCENT, bars, caption, explore, panels, save, style  # noqa: F401
+from companion.house import (  # noqa: F401
+    COLOURS,
+    PERCENT,
+    bars,
+    caption,
+    explore,
+    panels,
+    save,
+    style,
+)
 from companion.house import source as source_of  # noqa: F401
 
 GREY = "#777777"

@@ -90,7 +90,10 @@ def test_nothing_leaks_nothing_is_learnt():
 
 
 def test_the_accountant_needs_numpy_only():
-    code = "import sys, ldp_core.accountant; sys.exit(bool({'scipy', 'numba', 'torch', 'pandas'} & set(sys.modules)))"
+    code = (
+        "import sys, ldp_core.accountant; "
+        "sys.exit(bool({'scipy', 'numba', 'torch', 'pandas'} & set(sys.modules)))"
+    )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

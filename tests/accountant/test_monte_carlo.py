@@ -1,4 +1,4 @@
-"""The sampled total variation: coverage of its intervals, the law of its sampler, and its memory."""
+"""The sampled total variation: coverage of its intervals, the law of its sampler, its memory."""
 
 from __future__ import annotations
 

@@ -129,7 +129,10 @@ def press(page, key: str) -> float:
     handle.focus()
     start = time.perf_counter()
     page.keyboard.press(key)
-    redrawn = "([selector, before]) => { const img = document.querySelector(selector); return img && img.src !== before }"
+    redrawn = (
+        "([selector, before]) => { const img = document.querySelector(selector); "
+        "return img && img.src !== before }"
+    )
     page.wait_for_function(redrawn, arg=[PICTURE, before], timeout=1000 * REDRAW_SECONDS)
     seconds = time.perf_counter() - start
     assert readout.inner_text() != number

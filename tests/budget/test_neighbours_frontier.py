@@ -137,7 +137,8 @@ def test_what_is_attained_is_never_above_what_is_certified(table):
 
 
 def test_the_papers_messages_are_told_apart_as_exactly_as_the_accountant_says(data):
-    """One world on the grid, the other to either side of it: theta and psi move in opposite ways."""
+    """One world on the grid, the other to either side of it: theta and psi move in opposite
+    ways."""
     bench = neighbours.bench_of(SMALL, data.sizes)
     algorithm = shared.build(bench, "paper", Choice(100.0, 0.9, 0.51), (300.0,) * 5)
     apart = np.multiply.outer(shared._apart(bench, algorithm, 20), bench.row)

@@ -299,7 +299,8 @@ from companion.data import eeg, mushrooms, store
 
 if os.geteuid() == 0:  # chmod does not stop root
     os.setuid(65534)
-{"file": store.read, "mushrooms": mushrooms.load, "folder": eeg.read_folder}[sys.argv[1]](Path(sys.argv[2]))
+{"file": store.read, "mushrooms": mushrooms.load, "folder": eeg.read_folder}[\
+sys.argv[1]](Path(sys.argv[2]))
 """
 
 

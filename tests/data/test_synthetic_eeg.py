@@ -76,7 +76,10 @@ def test_the_bytes_are_the_known_ones(people):
 def test_another_machine_makes_the_same_bytes(machine):
     if machine == "AVX-512" and not any(name.startswith(("AVX512", "X86_V4")) for name in SIMD):
         pytest.skip("this processor has no AVX-512")
-    script = "from companion.data import synthetic_eeg; print(synthetic_eeg.generate(0, [2])[0].digest())"
+    script = (
+        "from companion.data import synthetic_eeg; "
+        "print(synthetic_eeg.generate(0, [2])[0].digest())"
+    )
     said = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", script],
         env=os.environ | MACHINES[machine], capture_output=True, text=True, check=True,

@@ -15,8 +15,8 @@ from tests.runs import workload
 
 PEOPLE = (1, 2, 3, 4, 5)
 PARAMS = Attacking(
-    data="", subjects=PEOPLE, attack_fs=64.0, attack_band=(6.0, 32.0), attack_trials=1, attack_rounds=2,
-    attack_models=2, attack_steps=1, attack_factors=(), calibration_states=(1, 2),
+    data="", subjects=PEOPLE, attack_fs=64.0, attack_band=(6.0, 32.0), attack_trials=1,
+    attack_rounds=2, attack_models=2, attack_steps=1, attack_factors=(), calibration_states=(1, 2),
     identity_classifiers=("log-covariance", "log-spectrum"),
 )  # fmt: skip
 

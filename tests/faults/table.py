@@ -60,10 +60,12 @@ def markdown() -> str:
     lines = [
         "# Broken mechanisms, and the check that catches each",
         "",
-        "Written by `python -m tests.faults.table`; a test compares it with the code. Each mechanism",
+        "Written by `python -m tests.faults.table`; a test compares it with the code. "
+        "Each mechanism",
         "differs in one place from Algorithm 1, or from what it may claim. The audit shows, with",
         "confidence 1 - 1e-6, that it leaks more than the claim: the exact total variation of the",
-        "right mechanism. The other checks are in `tests/faults/checks.py`, each with the probability",
+        "right mechanism. The other checks are in `tests/faults/checks.py`, "
+        "each with the probability",
         "that it accuses a right algorithm. The right mechanism passes them all.",
         "",
         "| | fault | what it does | caught by |",

@@ -25,7 +25,8 @@ PAPER, SCHEDULES = network.paper(), paper_schedules(0.5, 0.71, 2.0, 0.01, 0.6)
 ALGORITHM, ZEROS = Algorithm1(PAPER, SCHEDULES), np.zeros((2, 5, 3))
 LAWS = exact.Pair(0.0, 0.0, np.full(2, 0.5), np.full(2, 0.4))
 FOREIGN = re.compile(
-    r"broadcast|operand|ufunc|dtype\(|NoneType|object has no|not supported between|cannot (be|convert)|could not"
+    r"broadcast|operand|ufunc|dtype\(|NoneType|object has no|not supported between"
+    r"|cannot (be|convert)|could not"
 )
 
 
@@ -135,7 +136,8 @@ CASES = {
     ),
     "four agents, five schedules": (
         lambda: Algorithm1(network.ring(4), SCHEDULES),
-        r"the network has 4 agents and the schedules 5: d_0 and varsigma must have one entry .*agents=4",
+        r"the network has 4 agents and the schedules 5: "
+        r"d_0 and varsigma must have one entry .*agents=4",
     ),
     "W of text": (lambda: DPSGD("W", SCHEDULES), "W = 'W' must be real numbers"),
     "metropolis of nothing": (lambda: optimizer.metropolis(None), "network = None must be"),

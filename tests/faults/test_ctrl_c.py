@@ -32,8 +32,8 @@ def interrupted(folder: Path, *arguments: str, when) -> tuple[str, str]:
     with (folder / "said").open("w") as said, (folder / "errors").open("w") as errors:
         process = subprocess.Popen(
             [sys.executable, "-m", "companion", *arguments],
-            cwd=ROOT, env=settings, stdin=subprocess.DEVNULL, stdout=said, stderr=errors, start_new_session=True,
-            preexec_fn=heeds_ctrl_c,
+            cwd=ROOT, env=settings, stdin=subprocess.DEVNULL, stdout=said, stderr=errors,
+            start_new_session=True, preexec_fn=heeds_ctrl_c,
         )  # fmt: skip
         try:
             wait_until(lambda: process.poll() is not None or when())

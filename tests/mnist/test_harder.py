@@ -1,4 +1,4 @@
-"""Attackers who try harder: batches, the better model, members and canaries; tables and verdicts."""
+"""Attackers who try harder: batches, the better model, members, canaries; tables and verdicts."""
 
 import json
 

@@ -1,4 +1,5 @@
-"""The attacks of notebook 3: real messages, shards that do not depend on their neighbours, tables, verdicts and figures."""
+"""The attacks of notebook 3: real messages, shards that do not depend on their neighbours, tables,
+verdicts and figures."""
 
 import itertools
 import warnings
@@ -64,7 +65,8 @@ def test_without_quantisation_the_gradients_are_heard_exactly(data, sender, scal
 
 
 def test_smaller_steps_are_less_noise_and_the_dither_is_more(data):
-    """Root mean square errors of the estimate: at d_0 they are of the order of d / lam with a dither, and far less without."""
+    """Root mean square errors of the estimate: at d_0 they are of the order of d / lam with a
+    dither, and far less without."""
     error = {
         case: np.sqrt(np.mean((heard.estimate - true) ** 2))
         for case in (
@@ -81,8 +83,9 @@ def test_smaller_steps_are_less_noise_and_the_dither_is_more(data):
 
 @pytest.mark.parametrize("scale", [0.001, 0.01, 1.0])
 def test_a_patient_eavesdropper_knows_no_less(data, scale):
-    """Sixteen rounds contain the first one: the error of the estimate is hardly larger where one round tells nearly all (the
-    model of a shrinking gradient is not exact), and far smaller at large steps. Seeds are fixed: nothing is left to chance."""
+    """Sixteen rounds contain the first one: the error of the estimate is hardly larger where one
+    round tells nearly all (the model of a shrinking gradient is not exact), and far smaller at
+    large steps. Seeds are fixed: nothing is left to chance."""
     one, many = (
         np.sqrt(np.mean((heard.estimate - true) ** 2))
         for heard, true in (heard_of(data, "quantised", scale, k) for k in (1, 16))
@@ -139,8 +142,8 @@ def test_the_feature_attack_groups_images_by_their_state(data):
 
 
 def test_labels_are_read_from_one_round_of_algorithm_1_and_not_from_one_dithered_round(data):
-    """Ten images: all labels from the plain quantizer; with a dither at most seven (chance of more if each is right with
-    probability one half, which it is not: 5 %)."""
+    """Ten images: all labels from the plain quantizer; with a dither at most seven (chance of more
+    if each is right with probability one half, which it is not: 5 %)."""
     read = {
         sender: overheard.read_labels(AGENTS, data.provenance.sha256, sender, [1, 2], 0, 10)
         for sender in ("quantised", "dithered")
@@ -180,12 +183,15 @@ def test_parameters_that_make_no_sense_are_refused_in_one_sentence(data, changes
 
 
 def attacked(recovered_at_one=0.0, images=20):
-    """Return a table as of `reconstructions`: below a scale of 0.1 everything comes back; eight rounds have half the noise."""
+    """Return a table as of `reconstructions`: below a scale of 0.1 everything comes back; eight
+    rounds have half the noise."""
     rows = [
-        (victim, sender, scale, rounds, k, k % 10, 0.5 if scale >= 0.1 and k >= images * recovered_at_one else 1e-3)
+        (victim, sender, scale, rounds, k, k % 10,
+         0.5 if scale >= 0.1 and k >= images * recovered_at_one else 1e-3)
         for victim in ("LeNet", "CNN")
         for sender, scale, rounds in [
-            ("D-PSGD", 0.0, 1), ("quantised", 0.0, 1), *(("quantised", s, r) for s in (0.01, 0.1, 1.0) for r in (1, 8)),
+            ("D-PSGD", 0.0, 1), ("quantised", 0.0, 1),
+            *(("quantised", s, r) for s in (0.01, 0.1, 1.0) for r in (1, 8)),
             ("dithered", 1.0, 1),
         ]
         for k in range(images)

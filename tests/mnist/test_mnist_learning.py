@@ -55,8 +55,8 @@ def test_a_training_is_algorithm_1_on_the_whole_history(data):
         runs=[1],
         observe=lambda state, _: states.append(state),
     )
-    expected = [oracle.accuracy(state.theta, acquired[:, :, :n].reshape(1, 5, -1))[0] for state, n in
-                ((states[0], 1), (states[2], 2), (last, 4))]  # fmt: skip
+    expected = [oracle.accuracy(state.theta, acquired[:, :, :n].reshape(1, 5, -1))[0]
+                for state, n in ((states[0], 1), (states[2], 2), (last, 4))]  # fmt: skip
     found = train(data, repeat=1)
     assert found["t"].tolist() == [0, 2, 4] and found["diverged"] == -1
     np.testing.assert_array_equal(found["train"], expected)
@@ -64,7 +64,8 @@ def test_a_training_is_algorithm_1_on_the_whole_history(data):
 
 
 def test_a_training_in_parts_ends_in_the_same_bits(data, monkeypatch, tmp_path):
-    """Cut by work: of 6 iterations over a growing history the second half of the time goes into the last two."""
+    """Cut by work: of 6 iterations over a growing history the second half of the time goes into the
+    last two."""
     monkeypatch.setenv("LDP_CACHE", str(tmp_path))
     setting = Training(**{**TINY, "iterations": 6})
     jobs = [(setting, variant, 1) for variant in training.VARIANTS]
@@ -161,7 +162,8 @@ def test_a_state_that_overflows_at_the_last_step_has_diverged_too(data, monkeypa
 
 
 def test_an_overflowing_state_is_divergence(data, monkeypatch):
-    """`optimizer.Diverged` (a state itself infinite) and the oracle's error (a loss that is) end the same way."""
+    """`optimizer.Diverged` (a state itself infinite) and the oracle's error (a loss that is) end
+    the same way."""
     huge = np.full((1, 5, 84202), 1e308)
     monkeypatch.setattr(neural.FullHistory, "__call__", lambda self, theta, t: huge)
     assert train(data, "unquantised", lam_0=1e4)["diverged"] == 0
@@ -200,12 +202,15 @@ def test_a_whole_history_may_be_shorter_than_the_training():
 
 
 def test_a_model_is_asked_whose_images_it_was_trained_on(data):
-    """Losses of the mean of the models sent last: of images acquired, and of as many that were not."""
+    """Losses of the mean of the models sent last: of images acquired, and of as many that were
+    not."""
     setting, (x, y, rows) = Training(**TINY), digits(data.provenance.sha256)
     acquired, sent = training.history(setting, 0, rows), []
     oracle = neural.FullHistory(training.CNN, x, y, acquired)
-    optimizer.run(setting.algorithm(), oracle, training.start(setting, 0), 4, seed=0, runs=[0],
-                  observe=lambda _, messages: sent.append(messages.values()[0][0].mean(axis=0)))  # fmt: skip
+    optimizer.run(
+        setting.algorithm(), oracle, training.start(setting, 0), 4, seed=0, runs=[0],
+        observe=lambda _, messages: sent.append(messages.values()[0][0].mean(axis=0)),
+    )  # fmt: skip
     found = train(data)
     inside = np.unique(acquired)
     every = oracle.losses(sent[-1], np.arange(rows))
@@ -263,7 +268,8 @@ def test_nonsense_is_one_sentence(data, name):
 
 @pytest.mark.parametrize("scale", [1.0, 1000.0])
 def test_a_networks_budget_is_the_accountants(data, scale):
-    """Three iterations, the first image of one agent replaced: `trajectory.budget` follows it in its own way."""
+    """Three iterations, the first image of one agent replaced: `trajectory.budget` follows it in
+    its own way."""
     params = Params(budget_scales=(scale,), budget_samples=(2,), budget_iterations=3)
     (setting,) = params.budgets()
     sha256 = data.provenance.sha256

@@ -21,7 +21,8 @@ KINDS = ("softmax", "network", "convolution")
 
 @pytest.fixture
 def small(monkeypatch):
-    """Return four well separated classes of 1000 + 50 samples with six features, in place of digits."""
+    """Return four well separated classes of 1000 + 50 samples with six features, in place of
+    digits."""
     monkeypatch.setattr(scattering, "FEATURES", 6)
     monkeypatch.setattr(promise, "HIDDEN", 8)
     random = generator(7, Purpose.SYNTHETIC)

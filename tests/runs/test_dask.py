@@ -79,7 +79,10 @@ def test_same_results_on_a_cluster_that_loses_a_worker(cluster, tmp_path):
     address, workers = cluster
     shards = [{"seed": seed, "size": 20, "pause": 0.3} for seed in range(24)]
     store = runs.ResultStore(tmp_path / "results")
-    code = "import os, signal, sys, time; time.sleep(float(sys.argv[1])); os.kill(int(sys.argv[2]), signal.SIGKILL)"
+    code = (
+        "import os, signal, sys, time; time.sleep(float(sys.argv[1])); "
+        "os.kill(int(sys.argv[2]), signal.SIGKILL)"
+    )
     killer = subprocess.Popen([sys.executable, "-c", code, "1.5", str(workers[0].pid)])
     results = runs.run(workload.compute, shards, store=store, scheduler=address)
     assert killer.wait() == 0 and workers[0].wait() == -signal.SIGKILL

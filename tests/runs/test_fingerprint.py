@@ -9,8 +9,10 @@ from companion.runs import fingerprint
 
 FILES = {
     "__init__.py": '"""A package."""\n',
-    "shard.py": "import json\nfrom toy import tools\n\ndef compute(x):\n    return {'y': tools.double(x)}\n",
-    "tools.py": "from . import deep\n\ndef double(x):\n    '''Double it.'''\n    from toy.late import factor\n"
+    "shard.py": "import json\nfrom toy import tools\n\ndef compute(x):\n"
+    "    return {'y': tools.double(x)}\n",
+    "tools.py": "from . import deep\n\ndef double(x):\n    '''Double it.'''\n"
+    "    from toy.late import factor\n"
     "    return deep.times(x, factor)\n",
     "deep.py": "def times(x, n):\n    return x * n  # a comment\n",
     "late.py": "factor = 2\n",
