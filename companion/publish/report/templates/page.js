@@ -5,7 +5,8 @@ const filters = document.querySelector('.filters');
 const choose = () => {
   const wanted = Object.fromEntries(new FormData(filters));
   for (const claim of all('.claim'))
-    claim.hidden = Object.keys(wanted).some(name => wanted[name] && claim.dataset[name] !== wanted[name]);
+    claim.hidden = Object.keys(wanted)
+      .some(name => wanted[name] && claim.dataset[name] !== wanted[name]);
   const chosen = Object.values(wanted).some(Boolean);
   for (const block of all('[data-block]'))
     block.hidden = chosen && !block.querySelector('.claim:not([hidden])');
@@ -25,4 +26,6 @@ if (unfold) unfold.addEventListener('click', () => {
   unfold.setAttribute('aria-pressed', open);
   for (const details of all('details')) details.open = open;
 });
-addEventListener('beforeprint', () => { for (const details of all('details:not(.code)')) details.open = true; });
+addEventListener('beforeprint', () => {
+  for (const details of all('details:not(.code)')) details.open = true;
+});
