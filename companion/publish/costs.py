@@ -85,4 +85,6 @@ def said(command: str, cost: dict) -> str:
 def duration(seconds: float) -> str:
     """Return whole minutes, at least one, or hours where they are many."""
     minutes = max(1, round(seconds / 60))
-    return f"{seconds / 3600:.1f} hours" if minutes > 90 else f"{minutes} minutes"
+    if minutes > 90:
+        return f"{seconds / 3600:.1f} hours"
+    return f"{minutes} minute{'s' * (minutes > 1)}"
