@@ -17,7 +17,7 @@ RUN := $(if $(filter Windows_NT,$(OS)),.venv/Scripts/python,.venv/bin/python) -m
 help:
 	@echo 'make figures      execute the notebooks, write figures/<profile>/, and say whether the'
 	@echo '                  committed results in figures/ were reproduced'
-	@echo '                  [PROFILE=smoke|default|evening|paper] [NB=1] [SEED=0] [OUT=folder]'
+	@echo '                  [PROFILE=smoke|default|paper] [NB=1] [SEED=0] [OUT=folder]'
 	@echo '                  PROFILE=paper OUT=figures renews the committed results'
 	@echo 'make test         run the whole test suite'
 	@echo 'make lab          open JupyterLab on this machine only'

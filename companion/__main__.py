@@ -60,7 +60,7 @@ def _parser() -> argparse.ArgumentParser:
 
     one = "one notebook, by the beginning of its name: 03"
     add = command("figures", _figures, "execute the notebooks and write figures/<profile>/")
-    add("--profile", default="default", help="smoke, default, evening or paper")
+    add("--profile", default="default", help="smoke, default or paper")
     add("--nb", help=one)
     add("--seed", help="a whole number; the profile's own by default")
     add("--output", type=Path, help="a folder; default: figures/<profile>")

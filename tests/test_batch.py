@@ -263,7 +263,4 @@ def test_the_command_refuses_in_one_line():
         text=True,
     )
     assert ended.returncode == 2
-    assert (
-        ended.stderr.strip()
-        == "figures: PROFILE = 'huge' must be one of default, evening, paper, smoke"
-    )
+    assert ended.stderr.strip() == "figures: PROFILE = 'huge' must be one of default, paper, smoke"

@@ -182,7 +182,7 @@ def test_every_profile_is_one_that_its_notebook_takes(number):
     """What a profile changes is known to the notebook."""
     (path,) = batch.notebooks(number)
     parameters, _ = parameters_and_setup(path)
-    for profile in ("smoke", "default", "evening", "paper"):
+    for profile in ("smoke", "default", "paper"):
         assert set(batch.profile(profile)[path.stem]) <= history(parameters).keys()
 
 

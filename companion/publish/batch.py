@@ -35,7 +35,7 @@ from companion.runs.store import default_folder
 ROOT = Path(environment.ROOT)
 NOTEBOOKS, CACHE = ROOT / "notebooks", ROOT / "data" / "cache"
 PROFILES = NOTEBOOKS / "profiles"
-COMMITTED = ("paper", "evening")  # the sizes of the results in figures/, which are committed
+COMMITTED = "paper"  # the size of the results in figures/, which are committed
 SMALLEST = "smoke"  # this profile is to be over soon, the others may take their time:
 CELL_SECONDS = 300  # a cell of it that takes longer hangs,
 THREADS = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
@@ -130,15 +130,14 @@ def parameters(path: Path, profile_name: str, seed: str | int | None, output: Pa
 def place(profile_name: str, output: Path | None = None) -> Path:
     """Return the folder for a profile's figures: figures/<profile>, unless another is asked for.
 
-    figures/ itself holds the committed results: only the profiles of their size may renew them.
+    figures/ itself holds the committed results: only the profile of their size may renew them.
     """
     if output is None:
         return ROOT / "figures" / profile_name
     committed = output.resolve() == (ROOT / "figures").resolve()
-    if committed and profile_name not in COMMITTED:
+    if committed and profile_name != COMMITTED:
         own = f"without OUT, profile {profile_name} writes to figures/{profile_name}"
-        sizes = " or ".join(COMMITTED)
-        raise CommandError(f"OUT = {str(output)!r} holds the results of profile {sizes}; {own}")
+        raise CommandError(f"OUT = {str(output)!r} holds the results of profile {COMMITTED}; {own}")
     return output
 
 

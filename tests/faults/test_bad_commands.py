@@ -120,7 +120,7 @@ def test_a_bad_profile_is_refused_before_anything_runs(own_profiles, name, monke
 COMMANDS = {
     "unknown profile": (
         "figures --profile nonsense",
-        "figures: PROFILE = 'nonsense' must be one of default, evening, paper, smoke",
+        "figures: PROFILE = 'nonsense' must be one of default, paper, smoke",
     ),
     "profile by path": (
         "figures --profile ../profiles/smoke",
@@ -277,9 +277,7 @@ def refused(monkeypatch, capsys, *arguments: str) -> str:
 
 
 MAKE = {
-    "PROFILE=nonsense": (
-        "figures: PROFILE = 'nonsense' must be one of default, evening, paper, smoke"
-    ),
+    "PROFILE=nonsense": ("figures: PROFILE = 'nonsense' must be one of default, paper, smoke"),
     "NB=99": "figures: NB = '99' must be the beginning of one notebook's name: ",
     "SEED=-1": "figures: SEED = '-1' must be a whole number in [0, 2**63)",
     "SEED=a b": "figures: SEED = 'a b' must be a whole number in [0, 2**63)",
