@@ -21,6 +21,7 @@ from typing import Any, TypeAlias
 
 import pandas as pd
 import yaml
+from IPython.display import HTML
 
 from companion import files
 from companion.data.store import Provenance
@@ -100,8 +101,7 @@ def rows() -> dict[str, dict]:
 
 def threshold(key: str, measure: str) -> Any:
     """Return the threshold of a claim's rule for one measure."""
-    (value,) = rows()[key]["rule"][measure].values()
-    return value
+    return next(iter(rows()[key]["rule"][measure].values()))
 
 
 def judge(
@@ -152,12 +152,11 @@ def on(provenance: Provenance, claims: Iterable[Claim]) -> list[Claim]:
 
 
 def _standing_in(claim: Claim, kind: str, about: str | None) -> Claim:
-    changes: Numbers = {"data": "" if about == "mathematics" else kind}
     if about == "people" and kind == "synthetic":
         start = f"Made-up recordings say nothing about people. On them: {claim.sentence}."
-        reason = f"{start} {claim.reason}"
-        changes |= {"verdict": "cannot be checked", "condition": "", "reason": reason}
-    return dataclasses.replace(claim, **changes)
+        changes: Numbers = {"verdict": "cannot be checked", "condition": ""}
+        claim = dataclasses.replace(claim, **changes, reason=f"{start} {claim.reason}")
+    return dataclasses.replace(claim, data="" if about == "mathematics" else kind)
 
 
 def decide(
@@ -256,13 +255,11 @@ def load(folder: Path) -> list[Claim]:
     return [Claim(**row) for text in texts for row in json.loads(text)]
 
 
-def show(claims: Iterable[Claim], data, notebook: str, output: str | Path) -> Any:
+def show(claims: Iterable[Claim], data, notebook: str, output: str | Path) -> HTML:
     """Save a notebook's claims, each with the data it rests on, and return them as a table."""
-    from IPython.display import HTML
-
-    rows = on(data.provenance, claims)
-    save(rows, notebook, output)
-    return HTML(as_html(rows))
+    named = on(data.provenance, claims)
+    save(named, notebook, output)
+    return HTML(as_html(named))
 
 
 def as_html(claims: Iterable[Claim]) -> str:

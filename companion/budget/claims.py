@@ -11,13 +11,12 @@ from companion.budget.neighbour_tables import LONG, apart_for_ever
 from companion.budget.params import Params
 from companion.budget.promise import RISK
 from companion.claims import Claim, Numbers, Table, judge, show, threshold  # noqa: F401 (show)
-from companion.intervals import NORMAL
 from companion.neighbours.bench import MEASURES
 from companion.params import FLOAT_BITS
 from ldp_core.accountant import meaning
 
-STAYING = "two data sets keep an agent's states apart for ever"
-FADING = "one sample is replaced, at delta ="
+HALF = 0.5
+HALF_MEANS = meaning.posterior(0.5, HALF, 0.0)  # what it allows to make of an even prior
 
 
 def verdicts(
@@ -36,8 +35,7 @@ def verdicts(
     summary, normalise = tables.summary(budgets), params.normalise
     bounds = promised[promised["normalise"] == normalise].set_index("bound")
     cases, own = tables.valid_range(summary, arrivals, normalise)
-    error = (worst["exact"] - worst["lower"]).max()
-    share = "the same to the last bit" if free else "not the same"
+    error, same = (worst["exact"] - worst["lower"]).max(), "the same to the last bit"
     return [
         judge("lemma-6", {"ratio": tables.lemma_6_ratio()}),
         _theorem_2_1(10 ** bounds["log10_delta"], params.d_0),
@@ -46,9 +44,9 @@ def verdicts(
         _fifty_steps(summary, used),
         judge("figure-3-valid-range", cases, own=own),
         judge("figure-3-worst-case", tables.worst_ratio(worst[worst["normalise"] == normalise])),
-        _larger_steps(tables.falls(budgets)),
-        _stringent(),
-        judge("free-choice", {"apart": 0.0 if free else 1.0}, same=share),
+        judge("figure-3-larger-steps", tables.named(tables.falls(budgets))),
+        judge("stringent", tables.stringency(HALF), delta=HALF, posterior=HALF_MEANS),
+        judge("free-choice", {"apart": 1.0 - free}, same=same if free else "not the same"),
         *([_communication(bits)] if len(bits) else []),
     ]
 
@@ -81,17 +79,6 @@ def _fifty_steps(summary: Table, used: Table) -> Claim:
     spent = {arrival: tables.span(table["share"]) for arrival, table in shares.items()}
     numbers: Numbers = {"early": EARLY, "last": int(summary["t"].max()), "after": after, **spent}
     return judge("figure-3-fifty-steps", tables.named(found), **numbers)
-
-
-def _larger_steps(falls: Table) -> Claim:
-    spread = NORMAL * falls["standard_error"]
-    ends = {"fall_low": falls["fall"] - spread, "fall_high": falls["fall"] + spread}
-    return judge("figure-3-larger-steps", tables.named(falls.assign(spread=spread, **ends)))
-
-
-def _stringent(delta: float = 0.5) -> Claim:
-    posterior = meaning.posterior(0.5, delta, 0.0)
-    return judge("stringent", tables.stringency(delta), delta=delta, posterior=posterior)
 
 
 def _communication(bits: Table) -> Claim:
@@ -130,11 +117,11 @@ def neighbours(found: Table, T: int) -> list[Claim]:
 
 def _degenerates(ternary: Table, numbers: Numbers) -> Claim:
     faded = ternary.assign(delta_low=ternary["attained"], delta_high=ternary["for_ever"])
-    after = f"over {numbers['iterations']} iterations"
-    faded["case"] = [f"{FADING} {target:g} {after}" for target in faded["target"]]
-    staying = {"case": STAYING, "delta_low": numbers["apart"], "delta_high": 1.0}
-    cases = [staying, *faded.to_dict("records")]
-    return judge("ternary-degenerates", cases, faded=faded, **numbers)
+    name = f"one sample is replaced, at delta = {{:g}} over {numbers['iterations']} iterations"
+    cases = faded.assign(case=faded["target"].map(name.format)).to_dict("records")
+    staying = {"case": "two data sets keep an agent's states apart for ever", "delta_high": 1.0}
+    found = [{**staying, "delta_low": numbers["apart"]}, *cases]
+    return judge("ternary-degenerates", found, faded=faded, **numbers)
 
 
 def _overhead(own: Table) -> Claim:

@@ -59,22 +59,18 @@ def summary(budgets: pd.DataFrame) -> pd.DataFrame:
 
 
 def falls(budgets: pd.DataFrame) -> pd.DataFrame:
-    """Return by how much the last budget falls from each d_0 to the next: mean, standard error.
+    """Return by how much the last budget falls from each d_0 to the next, with a 95 % interval.
 
     Runs and modifications of equal number have the same data and the same replacement, so the
     differences are paired, and the standard error is that of the mean over runs.
     """
     last = budgets[budgets["t"] == budgets["t"].max()]
     per_run = last.groupby(["arrival", "run", "d_0"])["delta"].mean().unstack("d_0")
-    fall = -per_run.diff(axis=1).iloc[:, 1:]
-    pairs = zip(per_run.columns[:-1], per_run.columns[1:], strict=True)
-    rows = [
-        (arrival, d_0, following, own[following].mean(), own[following].sem())
-        for d_0, following in pairs
-        for arrival, own in fall.groupby("arrival")
-    ]
-    table = pd.DataFrame(rows, columns=["arrival", "d_0", "next", "fall", "standard_error"])
-    return table.sort_values(["arrival", "d_0"], ignore_index=True)
+    fall = per_run.diff(-1, axis=1).iloc[:, :-1].stack().groupby(["arrival", "d_0"])
+    table = fall.agg(fall="mean", spread="sem").reset_index()
+    mean, table["spread"] = table["fall"], NORMAL * table["spread"]
+    table["next"] = table["d_0"].map(dict(zip(per_run, per_run.columns[1:], strict=False)))
+    return table.assign(fall_low=mean - table["spread"], fall_high=mean + table["spread"])
 
 
 def quick(params: Params, data: mushrooms.Mushrooms, *, d_0: float, varsigma: float):

@@ -26,12 +26,12 @@ def learning(learnt: Learnt, settings: Table | None, weight: float, data: str) -
     above = int((people["quantised"] > 1 / learnt.classes).sum())
     low, high = exact_ends(above, len(people))
     central = f", {mean['centralised']:.1f} % centralised" if "centralised" in people else ""
-    numbers: Numbers = {"above": above, "people": len(people), "chance": 100 / learnt.classes}
-    texts = {"mean": mean, "data": data, "central": central, "weight": weight}
+    texts: Numbers = {"mean": mean, "data": data, "central": central, "weight": weight}
+    texts |= {"above": above, "people": len(people), "chance": 100 / learnt.classes}
     close, lost = tables.learned(learnt.difference), tables.broken(settings)
     return [
         judge("figure-6", close, exceptions=lost, **texts),
-        judge("figure-6-generalises", {"low": low, "high": high}, **numbers, **texts),
+        judge("figure-6-generalises", {"low": low, "high": high}, **texts),
     ]
 
 
@@ -46,11 +46,12 @@ def attacks(
     clear, own = (pick(summary, defence=name) for name in ("D-PSGD", "quantised"))
     found = {"best_low": best(clear)["correlation_low"], "best_high": math.inf}
     starts, people = tables.strongest(summary, seen), tables.by_defence(rates, straight, chance)
+    before, texts = tables.before_and_after(rates), _named(summary, rates)
     return [
         judge("fig7-clear", found, attackers=clear),
         judge("fig7-quantised", starts, _calibrated(summary), attackers=own),
         _labels(summary, 1 / classes),
-        _rates(summary, rates, chance),
+        judge("reidentification-rates", before if texts["known"] else [], **texts, chance=chance),
         judge("identity-protected", people, **_luck(chance), least=people["least"].max()),
         _margin(summary),
     ]
@@ -69,12 +70,6 @@ def _labels(summary: Table, chance: float) -> Claim:
     found = pd.concat([pick(summary, defence=name) for name in tables.STARTS])
     found = told(found.assign(hits=(found["label"] * found["trials"]).round()))
     return judge("eeg-labels", found, **_luck(chance), looks=len(found))
-
-
-def _rates(summary: Table, rates: Table, chance: float) -> Claim:
-    texts = _named(summary, rates)
-    found = tables.before_and_after(rates) if texts["known"] else []
-    return judge("reidentification-rates", found, **texts, chance=chance)
 
 
 def _named(summary: Table, rates: Table) -> Numbers:
@@ -124,10 +119,11 @@ def crowd(found: tuple[Table, Table] | None, params: Params) -> Claim:
     """Return the row on the identity of many people, from `rates` and `straight` of them."""
     chance, nine = 1 / params.crowd, len(params.subjects)
     people = [] if found is None else tables.by_defence(*found, chance)
-    few, many = (
-        tables.trials_to_tell(tables.PAPER_RATES[1], each) for each in (params.chance, chance)
-    )
-    numbers = {"few": few, "many": many, "people": params.crowd, "nine": nine}
+    chances = {"few": params.chance, "many": chance}
+    told = {
+        name: tables.trials_to_tell(tables.PAPER_RATES[1], own) for name, own in chances.items()
+    }
+    numbers = {**told, "people": params.crowd, "nine": nine}
     return judge("identity-of-many", people, found is not None, **_luck(chance), **numbers)
 
 
@@ -136,9 +132,8 @@ def rests_on(claim: Claim, many: Claim) -> Claim:
     undecided = claim.verdict == "cannot be checked" != many.verdict
     if claim.key != "identity-protected" or claim.data or not undecided:
         return claim
-    changes = {"verdict": many.verdict, "condition": many.condition}
-    reason = f"{claim.reason} So few people cannot tell; more can, and the verdict is theirs."
-    return dataclasses.replace(claim, **changes, reason=reason)
+    why = f"{claim.reason} So few people cannot tell; more can, and the verdict is theirs."
+    return dataclasses.replace(claim, verdict=many.verdict, condition=many.condition, reason=why)
 
 
 def promised(means: Table | None) -> list[Claim]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import pandas as pd
 
 from companion.claims import Claim, Numbers, Table, judge, show, threshold  # noqa: F401 (show)
 from companion.data.mnist import MNIST
@@ -16,20 +15,20 @@ from companion.mnist.attack_tables import BY, EFFECTIVE, METHODS, THRESHOLDS, VI
 from companion.mnist.params import Params
 
 CHANCE = 0.1  # ten digits
-MEMBERS = list(harder_tables.ATTACKS)
 
 
 def of_training(
     params: Params, trained: tables.Trainings, ablation: Table, spent: Table
 ) -> list[Claim]:
     """Return the rows of training and budgets."""
-    rows = [_comparable(trained.main, ablation)]
-    if len(ablation):
-        rows.append(_open_choices(params, ablation))
-    at_paper = spent[spent["scale"] == 1.0].dropna(subset=["paper"]).sort_values("samples")
-    found = excess(at_paper["lower"].iloc[-1]) if len(at_paper) else []
-    measured = at_paper[-1:].assign(T=params.budget_iterations)
-    return [*rows, judge("network-budget", found, measured=measured)]
+    measured = spent[spent["scale"] == 1.0].dropna(subset=["paper"]).sort_values("samples")[-1:]
+    found = measured.assign(T=params.budget_iterations)
+    count = excess(found["lower"].iloc[0]) if len(found) else []
+    return [
+        _comparable(trained.main, ablation),
+        *([_open_choices(params, ablation)] if len(ablation) else []),
+        judge("network-budget", count, measured=found),
+    ]
 
 
 def _comparable(ends: Table, ablation: Table) -> Claim:
@@ -53,8 +52,9 @@ def _open_choices(params: Params, ablation: Table) -> Claim:
 
 def of_attacks(calibration: Table, attacked: Table, later: Table, labels: Table) -> list[Claim]:
     """Return the rows on attacks; `attacked` and `later` have one row an image."""
-    table, most = attacks.rates(attacked), int(attacked["rounds"].max())
-    cnn, lenet = (_row(table, victim, "D-PSGD", 0.0, 1) for victim in VICTIMS)
+    table = attacks.rates(attacked).set_index(BY, drop=False)
+    most = int(attacked["rounds"].max())
+    cnn, lenet = (table.loc[(victim, "D-PSGD", 0.0, 1)] for victim in VICTIMS)
     return [
         _calibrated(calibration),
         judge("attack-on-d-psgd", {**cnn, "recovered_high": math.inf}, cnn=cnn, lenet=lenet),
@@ -99,20 +99,18 @@ def of_batches(table: Table) -> list[Claim]:
 
 def _network(victim: str, own: Table, least: float) -> dict:
     """Return what comes back of a network; what fails undefended too says nothing (`sent`)."""
-    shares = ", ".join(own["clear"].map("{:.0%}".format))
     read = own[own["clear_low"] >= least]
     most = f"{read['recovered'].max():.0%}, at most {read['recovered_high'].max():.0%}"
+    shares, sizes = ", ".join(own["clear"].map("{:.0%}".format)), ", ".join(map(str, own["size"]))
     sent = most if len(read) else "nowhere"
-    sizes = ", ".join(map(str, own["size"]))
     return {"victim": victim, "shares": shares, "sizes": sizes, "sent": sent}
 
 
 def of_patience(params: Params, heard: Table) -> list[Claim]:
     """Return the row on the attacker who keeps the better model; none where none was asked for."""
-    found = harder_tables.rounds_rates(heard)
-    if found.empty or 1.0 not in params.patient_scales:
+    if heard.empty or 1.0 not in params.patient_scales:
         return []
-    found = found[found["scale"] == 1.0]
+    found = harder_tables.rounds_rates(heard).query("scale == 1.0")
     return [judge("attack-better-model", found, rounds=params.attack_rounds)]
 
 
@@ -120,8 +118,7 @@ def of_painters(painted: Table) -> list[Claim]:
     """Return the row on painters with a prior; none where none was asked for."""
     if painted.empty:
         return []
-    rates = harder_tables.painted_rates(painted)
-    by = rates.set_index(["victim", "size"], drop=False)
+    by = harder_tables.painted_rates(painted).set_index(["victim", "size"], drop=False)
     clear, sent = (by[by["sender"] == sender] for sender in ("D-PSGD", "quantised"))
     works = clear["recovered"] >= EFFECTIVE
     found = sent.assign(recovered_high=sent["recovered_high"].where(works, math.inf))
@@ -132,13 +129,11 @@ def of_secrets(table: Table) -> list[Claim]:
     """Return the rows on members and canaries; none where none was asked for."""
     if table.empty:
         return []
-    members, sown = (table[table["attack"].isin(names)] for names in (MEMBERS, ["canaries"]))
-    rows = []
-    for key, cases in (("members-of-a-model", members), ("canaries-in-one-run", sown)):
-        if len(cases):
-            kept = cases["variant"] == "promise"
-            rows.append(judge(key, cases[kept], unprotected=cases[~kept], cases=cases[kept]))
-    papers = members[members["kind"] == "CNN"]
+    sown, kept = table["attack"] == "canaries", table["variant"] == "promise"
+    asked = {"members-of-a-model": ~sown, "canaries-in-one-run": sown}
+    lists = {key: (table[own & kept], table[own & ~kept]) for key, own in asked.items() if any(own)}
+    rows = [judge(key, own, cases=own, unprotected=bare) for key, (own, bare) in lists.items()]
+    papers = table[~sown & (table["kind"] == "CNN")]
     return [*rows, *([judge("members-of-figure-4", papers)] if len(papers) else [])]
 
 
@@ -150,32 +145,25 @@ def _calibrated(calibration: Table) -> Claim:
     return judge("idlg-calibration", found, means=own[["right", "diverged"]].mean(), **numbers)
 
 
-def _row(table: Table, victim: str, sender: str, scale: float, rounds: int) -> pd.Series:
-    return table[(table[BY] == [victim, sender, scale, rounds]).all(axis=1)].iloc[0]
-
-
 def _fails(key: str, table: Table, rounds: int) -> Claim:
     """Judge that the attack fails; one that fails undefended proves nothing."""
-    cnn, lenet = (_row(table, victim, "quantised", 1.0, rounds) for victim in VICTIMS)
-    works = [_row(table, victim, "D-PSGD", 0.0, 1)["recovered"] >= EFFECTIVE for victim in VICTIMS]
-    return judge(key, [cnn, lenet], any(works), rounds=rounds, cnn=cnn, lenet=lenet)
+    cnn, lenet = (table.loc[(victim, "quantised", 1.0, rounds)] for victim in VICTIMS)
+    clear = [table.loc[(victim, "D-PSGD", 0.0, 1), "recovered"] for victim in VICTIMS]
+    return judge(key, [cnn, lenet], max(clear) >= EFFECTIVE, rounds=rounds, cnn=cnn, lenet=lenet)
 
 
 def _later(table: Table, moments: Table, most: int) -> Claim:
-    one, many = (_row(table, "CNN", "quantised", 1.0, rounds)["error"] for rounds in (1, most))
-    found, numbers = {"ratio": many / one}, {"most": most, "one": one, "many": many}
-    return judge("attack-later", found, moments=attacks.by_moment(moments), **numbers)
+    one, many = (table.loc[("CNN", "quantised", 1.0, rounds), "error"] for rounds in (1, most))
+    numbers = {"most": most, "one": one, "many": many, "moments": attacks.by_moment(moments)}
+    return judge("attack-later", {"ratio": many / one}, **numbers)
 
 
 def _irreversible(table: Table, most: int) -> Claim:
     places = [(victim, rounds) for victim in ("LeNet", "CNN") for rounds in (1, most)]
-    scales = [attacks.breaking_scale(table, *place) for place in places]
-    words = [
-        attacks.breaking_words(*place, *scale) for place, scale in zip(places, scales, strict=True)
-    ]
-    works = any(half == half for half, _ in scales)  # not NaN: an attack worked at some step
-    needed = max(none for _, none in scales)
-    return judge("attack-margin", {"needed": needed}, works, words="; ".join(words))
+    scales = [(*place, *attacks.breaking_scale(table, *place)) for place in places]
+    words = "; ".join(attacks.breaking_words(*scale) for scale in scales)
+    works = any(half == half for *_, half, _ in scales)  # not NaN: it worked at some step
+    return judge("attack-margin", {"needed": max(none for *_, none in scales)}, works, words=words)
 
 
 def _labels(key: str, table: Table, senders: list[str]) -> Claim:

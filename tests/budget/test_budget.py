@@ -168,7 +168,8 @@ def test_summary_and_falls():
     assert last["standard_error"] == pytest.approx(np.std([7.5, 12.5], ddof=1) / math.sqrt(2))
     fall = tables.falls(table).iloc[0]
     assert (fall["d_0"], fall["next"], fall["fall"]) == (2.0, 4.0, 5.0)
-    assert fall["standard_error"] == pytest.approx(np.std([3.75, 6.25], ddof=1) / math.sqrt(2))
+    error = np.std([3.75, 6.25], ddof=1) / math.sqrt(2)
+    assert fall["fall_high"] == pytest.approx(5.0 + 1.96 * error) == 10.0 - fall["fall_low"]
 
 
 def test_bounds_come_in_order():
@@ -297,5 +298,5 @@ def test_nonsense_is_refused_in_one_sentence(name):
 
 
 def test_claims_are_data():
-    claim = claims._stringent()
+    claim = judge("stringent", tables.stringency(0.5), delta=0.5, posterior=claims.HALF_MEANS)
     assert json.loads(json.dumps(dataclasses.asdict(claim)))["verdict"] == "holds if"
