@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from companion.publish import costs, environment
 from companion.publish.report import gather, markdown, page, provenance
@@ -77,7 +78,6 @@ def test_the_readme_says_the_costs_that_were_measured():
 
 
 def test_setting_up_takes_the_disk_that_it_says():
-    torch = pytest.importorskip("torch")
     folder = Path(sys.prefix)
     if folder.name != ".venv" or sys.platform != "linux" or "+cpu" not in torch.__version__:
         pytest.skip("the size that is said is that of .venv on Linux with torch's CPU build")

@@ -9,6 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from dp_accounting.pld import privacy_loss_distribution as pld
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -176,7 +177,6 @@ def test_within_thirty_percent_of_googles_accountant():
     """The worst pair of a thousand messages: coordinates at the phase with most information, moved
     by eps.
     """
-    pld = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
     eps, messages, y = 0.004, 1000, 0.2755
     laws = [quantizer.probability(np.arange(-2, 4), x, 1.0, None, 3) for x in (y, y + eps)]
     kept = (laws[0] > 0) & (laws[1] > 0)

@@ -7,6 +7,7 @@ import itertools
 
 import numpy as np
 import pytest
+from dp_accounting.pld import privacy_loss_distribution as pld
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -72,7 +73,6 @@ def test_thousand_signs_against_their_exact_bracket(each):
 @pytest.mark.parametrize(("each", "kind"), [(0.004, "levels"), (0.02, "levels"), (0.02, "signs")])
 def test_against_googles_accountant(each, kind):
     """A thousand messages; Laplace noise itself is told apart as well as by its signs."""
-    pld = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
     fine = {"value_discretization_interval": 1e-6}
     laws = products.signs(np.array([each]))
     one = pld.from_laplace_mechanism(1.0, sensitivity=each, **fine)

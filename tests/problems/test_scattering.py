@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.fft
 import torch
 
 from companion.problems import scattering
@@ -59,10 +60,9 @@ def test_group_norm_makes_every_group_of_every_picture_alike(pictures):
 
 
 def test_cosines_of_a_map_are_those_of_scipy(pictures):
-    fft = pytest.importorskip("scipy.fft")
     maps = scattering.scattering(torch.tensor(pictures[:2]).float())
     ours = scattering.cosines(maps, 4).view(2, 81, 4, 4).numpy()
-    theirs = fft.dctn(maps.numpy(), axes=(2, 3), norm="ortho")[:, :, :4, :4]
+    theirs = scipy.fft.dctn(maps.numpy(), axes=(2, 3), norm="ortho")[:, :, :4, :4]
     np.testing.assert_allclose(ours, theirs, atol=1e-5)
 
 
