@@ -24,6 +24,7 @@ from companion.claims import Claim
 from companion.publish import columns
 from companion.publish.report import markup, pictures
 from companion.publish.report.gather import Figure, Found, Table, gather, rows
+from companion.publish.report.page import PICTURE_BYTES, WIDTH
 
 SOURCE = Path(__file__).with_name("key_numbers.yaml")
 EXACT = 1e-6  # of a number
@@ -31,7 +32,6 @@ NORMAL = 1.96  # standard errors on either side of a mean are its 95 % interval
 AGREES, DIFFERS, CANNOT = "agrees", "differs", "cannot agree"
 MARKS = {AGREES: "=", DIFFERS: "!", CANNOT: " "}
 WIDEST = 57  # letters of a cell in a terminal
-WIDTH, PICTURE_BYTES = 720, 2_000_000  # pixels of a picture on the page, characters of all
 LONGEST = 3  # settings that a reason names; the rest are counted
 
 
@@ -279,6 +279,6 @@ def _pairs(compared: Comparison) -> list[tuple[str, str, str, str]]:
     """Return label, caption and both pictures of every figure that both have."""
     both = figures_of_both(compared.here, compared.committed)
     paths = ([figure.path for figure in side] for side in zip(*both, strict=True))
-    shown = [pictures.embed(side, WIDTH, PICTURE_BYTES // 2) for side in paths]
+    shown = [pictures.embed(side, WIDTH, PICTURE_BYTES) for side in paths]
     named = [figure for figure, _ in both]
     return [(f.label, f.caption, *pair) for f, *pair in zip(named, *shown, strict=True)]
