@@ -1,6 +1,11 @@
 """From notebooks to pages: papermill runs, report, comparison, site, environment."""
 
+import sys
 from collections.abc import Sequence
+
+# jsonschema, of nbformat, compiles the grammar of internet addresses if it can: a second, and no
+# notebook has one to be checked
+sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
 
 
 class CommandError(ValueError):
