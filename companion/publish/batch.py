@@ -203,7 +203,7 @@ def _execute(path: Path, values: dict, output: Path) -> Outcome:
 def _measured(path: Path, working: Path, values: dict, outcome: Outcome) -> None:
     """Execute a notebook, and note what it took.
 
-    The smallest profile saves it once, lets no cell hang, and works alone.
+    The smallest profile lets no cell hang, and works alone.
     """
     start, small = time.monotonic(), values["profile"] == SMALLEST
     added = {name: ALONE[name] for name in ALONE if small and name not in os.environ}
@@ -217,7 +217,6 @@ def _measured(path: Path, working: Path, values: dict, outcome: Outcome) -> None
             progress_bar=False,
             engine_name="watched",
             watch=watch,
-            save_once=small,
             execution_timeout=CELL_SECONDS if small else None,
             config=ENCRYPTED,
         )

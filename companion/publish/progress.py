@@ -100,13 +100,13 @@ class Watch:
 
 
 class Watched(NBClientEngine):
-    """papermill's engine, which tells a `watch` its cell, and may save the notebook at the end.
+    """papermill's engine, which tells a `watch` its cell, and saves the notebook once, at the end.
 
-    To save it twice a cell, as papermill does, takes a second in all.
+    To save it twice a cell, as papermill does, takes a second or two.
     """
 
     @classmethod
-    def execute_managed_notebook(cls, nb_man, kernel_name, *, watch, save_once, **options):
+    def execute_managed_notebook(cls, nb_man, kernel_name, *, watch, **options):
         """Execute a notebook that papermill saves afterwards, however that comes."""
         place, start = nb_man.output_path, nb_man.cell_start
         watch.cells = len(nb_man.nb.cells)
@@ -116,7 +116,7 @@ class Watched(NBClientEngine):
             start(cell, cell_index, **more)
 
         nb_man.cell_start = cell_start
-        nb_man.output_path = None if save_once else place
+        nb_man.output_path = None
         try:
             super().execute_managed_notebook(nb_man, kernel_name, **options)
         finally:
