@@ -219,6 +219,7 @@ def _measured(path: Path, working: Path, values: dict, outcome: Outcome) -> None
             watch=watch,
             execution_timeout=CELL_SECONDS if small else None,
             config=ENCRYPTED,
+            kernel_manager_class=progress.Unhurried,
         )
     outcome.shards, outcome.reused, outcome.memory = watch.shards, watch.reused, watch.memory
     outcome.seconds, outcome.cpu = time.monotonic() - start, watch.cpu

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TextIO
 
 import psutil
+from jupyter_client import AsyncKernelManager
 from papermill.engines import NBClientEngine, papermill_engines
 
 from companion import files
@@ -124,6 +125,17 @@ class Watched(NBClientEngine):
 
 
 papermill_engines.register("watched", Watched)
+
+
+class Unhurried(AsyncKernelManager):
+    """Ends a kernel without an interrupt before: the last cell is over.
+
+    Jupyter's own sends one, and a kernel that has just answered prints that it caught it.
+    """
+
+    async def _async_interrupt_kernel(self) -> None:
+        if not self.shutting_down:
+            await super()._async_interrupt_kernel()
 
 
 @contextlib.contextmanager
