@@ -25,6 +25,7 @@ import seaborn as sns
 from IPython import get_ipython
 from IPython.core.pylabtools import print_figure, select_figure_formats
 from IPython.display import display
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogFormatterSciNotation, PercentFormatter
 from PIL import Image
@@ -40,6 +41,7 @@ COLOURS = {
 }
 PERCENT = PercentFormatter(1.0, decimals=0)
 PNG_DPI, NOTEBOOK_DPI = 200, 90
+COMPRESSION = 3  # of 9: two thirds of the time of 6, for seven more bytes in a hundred
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 LONG = 100.0  # a logarithmic axis that spans as much has ticks at powers of ten alone
 LETTERS = 13  # of a caption, to an inch
@@ -102,10 +104,10 @@ def _arranged(figure: Figure, dpi: int) -> Iterator[None]:
     A figure without a layout engine gets the default one when it has been saved: there must be no
     default meanwhile.
     """
+    figure.set_dpi(dpi)
     if (engine := figure.get_layout_engine()) is None:
         yield
         return
-    figure.set_dpi(dpi)
     engine.execute(figure)
     with mpl.rc_context({"figure.constrained_layout.use": False}):
         figure.set_layout_engine(None)
@@ -115,10 +117,15 @@ def _arranged(figure: Figure, dpi: int) -> Iterator[None]:
             figure.set_layout_engine(engine)
 
 
-def _shrunk(png: bytes) -> bytes:
-    """Return a picture of PNG_DPI with NOTEBOOK_DPI."""
-    whole, small = Image.open(io.BytesIO(png)).convert("RGB"), io.BytesIO()
-    size = [round(side * NOTEBOOK_DPI / PNG_DPI) for side in whole.size]
+def _pixels(figure: Figure) -> Image.Image:
+    """Return a figure as it is drawn at its own resolution, without its alpha: nothing is clear."""
+    content, size = FigureCanvasAgg(figure).print_to_buffer()
+    return Image.frombuffer("RGBA", size, content).convert("RGB")
+
+
+def _shrunk(whole: Image.Image) -> bytes:
+    """Return a picture of PNG_DPI as a PNG of NOTEBOOK_DPI."""
+    size, small = [round(side * NOTEBOOK_DPI / PNG_DPI) for side in whole.size], io.BytesIO()
     whole.resize(size, Image.Resampling.LANCZOS).save(small, "png")
     return small.getvalue()
 
@@ -165,9 +172,10 @@ def save(
     text = json.dumps(record, indent=1, sort_keys=True, allow_nan=False) + "\n"
     png, svg, place = io.BytesIO(), io.BytesIO(), Path(output)
     with _arranged(figure, PNG_DPI):
-        figure.savefig(png, format="png", dpi=PNG_DPI, metadata={"Software": None})
+        whole = _pixels(figure)
+        whole.save(png, "png", dpi=(PNG_DPI, PNG_DPI), compress_level=COMPRESSION)
         figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
-    _small[figure], figure.stale = _shrunk(png.getvalue()), False  # until somebody changes it
+    _small[figure], figure.stale = _shrunk(whole), False  # until somebody changes it
     for suffix, content in (("png", png.getvalue()), ("svg", svg.getvalue()), ("json", text)):
         files.put(place / f"{name}.{suffix}", content)
 
