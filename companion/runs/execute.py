@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import joblib
 import numpy as np
+from joblib.externals.loky import process_executor
 from tqdm.auto import tqdm
 
 from companion.runs import fingerprint, watch
@@ -28,8 +29,10 @@ Function = Callable[..., Result]
 CONNECT_SECONDS = 20
 INSIDE = contextvars.ContextVar("INSIDE", default=False)  # a shard
 
-# loky replaces a worker whose memory has grown, and says so with the path of its own file; nothing
-# is lost by it
+# loky replaces a worker whose memory has grown since its first shard, and says so with the path of
+# its own file; nothing is lost by it but the time to import everything again. A third of a gigabyte
+# would be too little: other people's EEG takes more, and is no leak
+process_executor._MAX_MEMORY_LEAK_SIZE = 2**30
 warnings.filterwarnings(
     "ignore", message="A worker stopped while some jobs were given to the executor"
 )
