@@ -199,8 +199,8 @@ IN_PYTHON = """
 import sys
 import numpy as np
 from tests import test_layouts
-INTEGERS = {"entries", "starts", "members", "rows", "winner", "levels"}
-LONG = {"streams": np.uint64}
+INTEGERS = {"entries", "rows", "distinct", "places", "found", "winner", "levels"}
+LONG = {"streams": np.uint64, "second": np.int64, "first": np.int64}
 for entry, function in test_layouts.GUARDED.items():
     given = {}
     for name, value in test_layouts.fitting(function).items():

@@ -27,8 +27,7 @@ class Logistic:
     1. The result for a run depends on that run alone, to the last bit: agents are computed one by
     one, each on one thread.
 
-    When there are more samples than distinct rows, the rows are counted instead, so that an
-    iteration never costs more than one pass over the table, however long the history.
+    A row is looked at once, however often it came: its arrivals are counted.
 
     `most` clips: a sample's gradient is its row times at most so much, so no longer than `most`
     times the row's norm.
@@ -55,7 +54,7 @@ class Logistic:
         self.labels, self.samples = labels.astype(np.int8), history.shape[3]
         self.most = float(most)
         self._rows = np.ascontiguousarray(history, dtype=np.int32).reshape(*history.shape[:2], -1)
-        self._counts = _Counts(self._rows, features.rows)
+        self._seen = 0
 
     @property
     def iterations(self) -> int:
@@ -63,10 +62,18 @@ class Logistic:
         return self._rows.shape[2] // self.samples - self.warm_up
 
     @cached_property
-    def _history(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return table entries `[runs, agents, samples, groups]` and labels, before counting."""
-        rows = self._rows[:, :, : self.features.rows]
-        return self.features.joint.entries[rows], self.labels[rows]
+    def _arrived(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return table entries and labels of the distinct rows, and the place of each sample."""
+        distinct, places = np.empty_like(self._rows), np.empty_like(self._rows)
+        kernels.arrivals(self._rows, distinct, places, self.features.rows)
+        distinct = distinct[:, :, : places.max() + 1]
+        return self.features.joint.entries[distinct], self.labels[distinct], places
+
+    @cached_property
+    def _counted(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the labels times how often each distinct row came so far, and how many came."""
+        labels = self._arrived[1]
+        return np.zeros(labels.shape), np.zeros(labels.shape[:2], np.int64)
 
     def __call__(self, theta: np.ndarray, t: int) -> np.ndarray:
         """Return the gradients at theta over the history up to time t, plus l2 theta."""
@@ -79,13 +86,15 @@ class Logistic:
         seen = (self.warm_up + t + 1) * self.samples
         gradients = np.empty(theta.shape)
         joint = self.features.joint
-        table = (joint.starts, joint.members, self.features.scale, self.most)
+        table = (joint.first, joint.second, self.features.scale, self.most)
         theta = np.ascontiguousarray(theta, dtype=np.float64)
-        if seen <= self.features.rows:
-            kernels.gradients_of_history(theta, *self._history, seen, *table, gradients)
-        else:
-            counted = self._counts(seen), seen, joint.entries, self.labels
-            kernels.gradients_of_counts(theta, *counted, *table, gradients)
+        if seen < self._seen:
+            self._seen = 0
+            for counted in self._counted:
+                counted[:] = 0
+        known = *self._arrived, self._seen, seen, *self._counted
+        kernels.gradients_of_history(theta, *known, *table, gradients)
+        self._seen = seen
         return gradients + self.l2 * theta if self.l2 else gradients
 
 
@@ -103,23 +112,6 @@ def _require_rows(name: str, rows: np.ndarray, count: int) -> None:
     whole = rows.ndim and np.issubdtype(rows.dtype, np.integer)
     if not whole or rows.min(initial=0) < 0 or rows.max(initial=0) >= count:
         raise ValueError(f"{name} must hold row numbers in [0, {count})")
-
-
-class _Counts:
-    """How often each row occurs among an agent's first samples; counted on from the last time."""
-
-    def __init__(self, rows: np.ndarray, distinct: int):
-        self._rows, self._distinct, self._seen = rows, distinct, 0
-        self._counts: np.ndarray | None = None
-
-    def __call__(self, seen: int) -> np.ndarray:
-        if self._counts is None or seen < self._seen:
-            self._counts = np.zeros((*self._rows.shape[:2], self._distinct), dtype=np.int32)
-            self._seen = 0
-        runs, agents = np.indices(self._rows.shape[:2])[..., None]
-        np.add.at(self._counts, (runs, agents, self._rows[:, :, self._seen : seen]), 1)
-        self._seen = seen
-        return self._counts
 
 
 def loss(features: OneHot, labels, theta: np.ndarray, rows, l2: float = 0.0) -> np.ndarray:
@@ -143,7 +135,7 @@ def logits(features: OneHot, theta: np.ndarray, rows) -> np.ndarray:
     _require_rows("rows", rows, features.rows)
     rows = _of_each(theta, rows)
     joint, total = features.joint, np.empty(rows.shape)
-    table = joint.entries, joint.starts, joint.members, features.scale
+    table = joint.entries, joint.first, joint.second, features.scale
     theta, rows, flat = (each.reshape(-1, each.shape[-1]) for each in (theta, rows, total))
     kernels.logits_of_rows(theta, rows, *table, flat)
     return total

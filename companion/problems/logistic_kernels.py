@@ -22,86 +22,94 @@ LN2_LOW = 1.90821492927058770002e-10
 TO_INTEGER = 1.5 * 2.0**52  # adding it leaves the nearest whole number in the low bits
 LARGEST = 700.0  # exp stays finite; a sigmoid beyond is 0 or 1 to 300 digits
 TAYLOR = tuple(1.0 / math.factorial(k) for k in range(13, -1, -1))  # to 4e-18, |r| <= ln(2) / 2
+BLOCK = 128  # rows looked at together
+
+
+@layout(rows="runs agents samples", distinct="runs agents samples", places="runs agents samples",
+        table=int)  # fmt: skip
+@numba.njit(parallel=True, cache=True)
+def arrivals(rows, distinct, places, table):
+    """Write which rows of a table of so many arrive, in order, and the place of each sample there.
+
+    Behind the distinct rows the first one is repeated.
+    """
+    runs, agents, samples = rows.shape
+    for pair in numba.prange(runs * agents):
+        run, agent = pair // agents, pair % agents
+        place, found = np.full(table, -1, np.int32), 0
+        distinct[run, agent] = rows[run, agent, 0]
+        for s in range(samples):
+            row = rows[run, agent, s]
+            if place[row] < 0:
+                place[row] = found
+                distinct[run, agent, found] = row
+                found += 1
+            places[run, agent, s] = place[row]
 
 
 @layout(
-    theta="runs agents dim", entries=f"runs agents >=seen {GROUPS}", labels="runs agents >=seen",
-    seen=int, starts=">=2", members="members", scale=float, most=float,
-    gradients="runs agents dim",
+    theta="runs agents dim", entries=f"runs agents distinct {GROUPS}",
+    labels="runs agents distinct", places="runs agents samples", before=float, seen=float,
+    weights="runs agents distinct", found="runs agents", first="merged", second="merged",
+    scale=float, most=float, gradients="runs agents dim",
 )  # fmt: skip
 @numba.njit(parallel=True, cache=True, fastmath=CONTRACT)
-def gradients_of_history(theta, entries, labels, seen, starts, members, scale, most, gradients):
+def gradients_of_history(
+    theta, entries, labels, places, before, seen, weights, found, first, second, scale, most,
+    gradients,
+):  # fmt: skip
     """Write into `gradients` the mean loss gradient over the first `seen` samples.
 
     `most` bounds what multiplies a sample's row, 1 - p of its label: infinity does not clip.
 
-    entries [runs, agents, samples, GROUPS] and labels [runs, agents, samples] are those of the
-    samples, in order of arrival.
+    entries [runs, agents, distinct, GROUPS] and labels are those of the distinct rows in order of
+    arrival, places [runs, agents, samples] say which of them each sample is. `weights`, the labels
+    times how often each came, and `found`, how many came, are of the first `before` samples, and
+    are moved on.
     """
-    runs, agents, _ = theta.shape
+    runs, agents, dim = theta.shape
     for pair in numba.prange(runs * agents):
         run, agent = pair // agents, pair % agents
-        table = _tabulate(theta[run, agent], starts, members, scale)
-        own, label = entries[run, agent], labels[run, agent]
-        residual = np.empty(seen)
-        for s in range(seen):
-            residual[s] = label[s] * _logit(table, own, s)
-        _negative_sigmoid(residual, most)
-        sums = np.zeros(len(table))
-        for s in range(seen):
-            _scatter(sums, own, s, label[s] * residual[s])
-        _project(sums, starts, members, -scale / seen, gradients[run, agent])
-
-
-@layout(
-    theta="runs agents dim", counts="runs agents rows", seen=int, entries=f"rows {GROUPS}",
-    labels="rows", starts=">=2", members="members", scale=float, most=float,
-    gradients="runs agents dim",
-)  # fmt: skip
-@numba.njit(parallel=True, cache=True, fastmath=CONTRACT)
-def gradients_of_counts(
-    theta, counts, seen, entries, labels, starts, members, scale, most, gradients
-):
-    """Write the same from counts [runs, agents, rows]; entries and labels are the rows'."""
-    runs, agents, _ = theta.shape
-    for pair in numba.prange(runs * agents):
-        run, agent = pair // agents, pair % agents
-        table = _tabulate(theta[run, agent], starts, members, scale)
-        count = counts[run, agent]
-        residual = np.empty(len(count))
-        for row in range(len(count)):
-            residual[row] = labels[row] * _logit(table, entries, row)
-        _negative_sigmoid(residual, most)
-        sums = np.zeros(len(table))
-        for row in range(len(count)):
-            _scatter(sums, entries, row, count[row] * labels[row] * residual[row])
-        _project(sums, starts, members, -scale / seen, gradients[run, agent])
+        own, label, weight = entries[run, agent], labels[run, agent], weights[run, agent]
+        for place in places[run, agent, int(before) : int(seen)]:
+            weight[place] += label[place]
+            found[run, agent] = max(found[run, agent], place + 1)
+        table = _tabulate(theta[run, agent], first, second, scale)
+        sums, residual = np.zeros(len(table)), np.zeros(BLOCK)
+        for start in range(0, found[run, agent], BLOCK):
+            block = slice(start, min(start + BLOCK, found[run, agent]))
+            _logits(table, own[block], label[block], residual)
+            _negative_sigmoid(residual, most)
+            _scatter(sums, own[block], weight[block], residual)
+        _hand_down(sums[dim + 1 :], sums, first, second)
+        for column in range(dim):
+            gradients[run, agent, column] = -scale / seen * sums[column]
 
 
 @layout(
     theta="pairs dim", rows="pairs n", entries=f"rows {GROUPS}",
-    starts=">=2", members="members", scale=float, logits="pairs n",
+    first="merged", second="merged", scale=float, logits="pairs n",
 )  # fmt: skip
 @numba.njit(parallel=True, cache=True, fastmath=CONTRACT)
-def logits_of_rows(theta, rows, entries, starts, members, scale, logits):
+def logits_of_rows(theta, rows, entries, first, second, scale, logits):
     """Write into `logits [pairs, n]` the logit of every row of rows [pairs, n] under theta [pairs,
     dim]."""
     for pair in numba.prange(len(theta)):
-        table = _tabulate(theta[pair], starts, members, scale)
+        table = _tabulate(theta[pair], first, second, scale)
         for s in range(rows.shape[1]):
             logits[pair, s] = _logit(table, entries, rows[pair, s])
 
 
 @numba.njit(inline="always")
-def _tabulate(theta, starts, members, scale):
-    """Return the table of partial logits: entry e is scale times the sum of theta over the columns
-    of e."""
-    table = np.empty(len(starts) - 1)
-    for entry in range(len(table)):
-        total = 0.0
-        for place in range(starts[entry], starts[entry + 1]):
-            total += theta[members[place]]
-        table[entry] = scale * total
+def _tabulate(theta, first, second, scale):
+    """Return the table of partial logits (`onehot.Joint`), scale times the sums of theta."""
+    dim = len(theta)
+    table = np.zeros(dim + 1 + len(first))
+    merged = table[dim + 1 :]
+    for column in range(dim):
+        table[column] = scale * theta[column]
+    for i in range(len(first)):
+        merged[i] = table[first[i]] + table[second[i]]
     return table
 
 
@@ -114,41 +122,49 @@ def _logit(table, entries, row):
 
 
 @numba.njit(inline="always")
-def _scatter(sums, entries, row, weight):
-    for group in range(GROUPS):
-        sums[entries[row, group]] += weight
+def _logits(table, entries, labels, logits):
+    for s in range(len(entries)):
+        logits[s] = labels[s] * _logit(table, entries, s)
 
 
 @numba.njit(inline="always")
-def _project(sums, starts, members, factor, gradient):
-    """Write factor times the transpose of `_tabulate`'s sums into gradient."""
-    gradient[:] = 0.0
-    for entry in range(len(sums)):
-        for place in range(starts[entry], starts[entry + 1]):
-            gradient[members[place]] += factor * sums[entry]
+def _scatter(sums, entries, weights, residual):
+    for s in range(len(entries)):
+        weight = weights[s] * residual[s]
+        for group in range(GROUPS):
+            sums[entries[s, group]] += weight
+
+
+@numba.njit(inline="always")
+def _hand_down(merged, sums, first, second):
+    """Add the sums of merged entries to what they were merged from: `_tabulate` transposed."""
+    for i in range(len(first) - 1, -1, -1):
+        sums[first[i]] += merged[i]
+        sums[second[i]] += merged[i]
 
 
 @numba.njit(inline="always")
 def _negative_sigmoid(x, most):
-    """Replace x by 1 / (1 + exp(x)), at most `most`, in loops without branches: vector
+    """Replace x `[BLOCK]` by 1 / (1 + exp(x)), at most `most`, in loops without branches: vector
     instructions.
 
     x = k ln 2 + r with a whole k and |r| <= ln(2) / 2; exp(r) by its Taylor polynomial; 2**k by
     writing k + 1023 into the exponent bits of a float. The error is a few units in the last place.
+    No number depends on its neighbours: columns that a replaced row does not touch keep their bits.
     """
-    power = np.empty(len(x))
+    power = np.empty(BLOCK)
     bits = power.view(np.int64)
-    for s in range(len(x)):
+    for s in range(BLOCK):
         x[s] = min(max(x[s], -LARGEST), LARGEST)
         power[s] = x[s] * LOG2_E + TO_INTEGER
-    for s in range(len(x)):
+    for s in range(BLOCK):
         k = power[s] - TO_INTEGER
         r = (x[s] - k * LN2_HIGH) - k * LN2_LOW
         polynomial = TAYLOR[0]
         for coefficient in TAYLOR[1:]:
             polynomial = polynomial * r + coefficient
         x[s] = polynomial
-    for s in range(len(x)):
+    for s in range(BLOCK):
         bits[s] = (bits[s] + 1023) << 52
-    for s in range(len(x)):
+    for s in range(BLOCK):
         x[s] = min(1.0 / (1.0 + x[s] * power[s]), most)

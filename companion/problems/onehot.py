@@ -67,54 +67,61 @@ class OneHot:
     @cached_property
     def joint(self) -> Joint:
         """Return the attributes merged into a few joint ones (see `merge`), for the engine."""
-        return merge(self.codes, self.columns)
+        return merge(self)
 
 
 @dataclass(frozen=True, eq=False)
 class Joint:
     """A few joint attributes that stand for all attributes.
 
-    Entry `entries[row, g]` of one table holds the row's part of group g. Table entry e is the sum
-    of theta over `members[starts[e]:starts[e + 1]]`. A logit is then `groups` look-ups instead of
-    one per attribute, and a gradient as many scatter-adds, followed by one small projection. This
-    is exact: a logit is a sum over attributes, and rows that agree on all attributes of a group
-    have the same partial sum.
+    One table holds theta in its first `dim` entries, then a zero, then sums of two earlier entries
+    each, `first[i]` and `second[i]`: a value of two attributes merged, or of two such values. Entry
+    `entries[row, g]` is the row's part of group g. A logit is then `groups` look-ups instead of one
+    per attribute, and a gradient as many scatter-adds, handed down through the sums. This is exact:
+    a logit is a sum over attributes, and rows that agree on all attributes of a group have the same
+    partial sum.
     """
 
     entries: np.ndarray
-    starts: np.ndarray
-    members: np.ndarray
+    first: np.ndarray
+    second: np.ndarray
 
 
-GROUPS = 6  # joint attributes: the engine's inner loops are compiled for this number
+GROUPS = 3  # joint attributes: the engine's inner loops are compiled for this number
 
 
-def merge(codes: np.ndarray, columns: np.ndarray, groups: int = GROUPS) -> Joint:
+def merge(features: OneHot, groups: int = GROUPS) -> Joint:
     """Return `groups` joint attributes, merging the two whose joint values add least to the table.
 
-    On Mushrooms 21 attributes with 116 values become six with 157 entries in all. Fewer groups,
-    larger table: three have 363.
+    On Mushrooms 21 attributes with 116 values become three, by 684 sums. Fewer groups, more sums:
+    one would have a sum for every row; six have 266.
     """
-    parts = [Part([j], _numbered(codes[:, j])) for j in range(codes.shape[1])]
+    columns = features.columns.T
+    parts = [Part(column, np.unique(column, return_inverse=True)[1]) for column in columns]
+    sums: list[np.ndarray] = [np.empty((0, 2), np.int64)]
     while len(parts) > groups:
         pairs = itertools.combinations(range(len(parts)), 2)
         _, a, b = min((_growth(parts[a], parts[b]), a, b) for a, b in pairs)
-        attributes, values = parts[a].attributes + parts[b].attributes, _pair(parts[a], parts[b])
+        _, examples, values = np.unique(
+            _pair(parts[a], parts[b]), return_index=True, return_inverse=True
+        )
+        known = features.dim + 1 + sum(map(len, sums))
+        sums.append(np.stack([parts[a].entries, parts[b].entries], axis=1)[examples])
         rest = [part for i, part in enumerate(parts) if i not in (a, b)]
-        parts = [*rest, Part(attributes, _numbered(values))]
-    nothing = Part([], np.zeros(len(codes), dtype=np.int64))  # of no attribute: it adds zero
-    return _tabulate(parts + [nothing] * (groups - len(parts)), columns)
+        parts = [*rest, Part(known + values, values)]
+    nothing = Part(np.full(features.rows, features.dim), np.zeros(features.rows, np.int64))
+    parts += [nothing] * (groups - len(parts))
+    entries = np.stack([part.entries for part in parts], axis=1)
+    smallest = np.min_scalar_type(features.dim + sum(map(len, sums)))  # to stay in the cache
+    first, second = np.concatenate(sums).astype(smallest).T
+    return Joint(entries.astype(smallest), first.copy(), second.copy())
 
 
 class Part(NamedTuple):
-    """Some attributes, and which of their joint values each row has, numbered from zero."""
+    """Some attributes: each row's entry, and which of their joint values it has, from zero."""
 
-    attributes: list[int]
+    entries: np.ndarray
     values: np.ndarray
-
-
-def _numbered(values: np.ndarray) -> np.ndarray:
-    return np.unique(values, return_inverse=True)[1]
 
 
 def _pair(first: Part, second: Part) -> np.ndarray:
@@ -122,21 +129,6 @@ def _pair(first: Part, second: Part) -> np.ndarray:
 
 
 def _growth(first: Part, second: Part) -> int:
-    """Return by how many entries the table grows when two parts are merged."""
+    """Return by how many entries the look-ups' table grows when two parts are merged."""
     joint = np.count_nonzero(np.bincount(_pair(first, second)))
     return int(joint) - int(first.values.max() + 1) - int(second.values.max() + 1)
-
-
-def _tabulate(parts: list[Part], columns: np.ndarray) -> Joint:
-    entries: list[np.ndarray] = []
-    members: list[int] = []
-    starts = [0]
-    for attributes, values in parts:
-        entries.append(values + len(starts) - 1)
-        _, example_rows = np.unique(values, return_index=True)
-        for row in example_rows:
-            members.extend(columns[row, attributes])
-            starts.append(len(members))
-    smallest = np.min_scalar_type(len(starts) - 2)  # a byte where it will do, to stay in the cache
-    whole = np.stack(entries, axis=1).astype(smallest)
-    return Joint(whole, np.asarray(starts, np.int32), np.asarray(members, np.int32))

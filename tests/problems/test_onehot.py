@@ -1,7 +1,5 @@
 """Codes, one-hot rows, and the joint attributes that stand for them."""
 
-import itertools
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -26,14 +24,13 @@ def table(seed):
 def test_joint_look_ups_give_the_dense_logits(seed, groups):
     features = table(seed)
     theta = np.random.default_rng(seed + 1).normal(size=features.dim)
-    joint = onehot.merge(features.codes, features.columns, groups)
-    partial = np.array(
-        [theta[joint.members[a:b]].sum() for a, b in itertools.pairwise(joint.starts)]
-    )
+    joint = onehot.merge(features, groups)
+    partial = [*theta, 0.0]
+    for first, second in zip(joint.first, joint.second, strict=True):
+        partial.append(partial[first] + partial[second])
+    looked_up = np.array(partial)[joint.entries].sum(axis=1)
     assert joint.entries.shape[1] == groups
-    assert np.allclose(
-        partial[joint.entries].sum(axis=1) * features.scale, features.dense() @ theta, atol=1e-12
-    )
+    assert np.allclose(looked_up * features.scale, features.dense() @ theta, atol=1e-12)
 
 
 def test_dense_rows_are_one_hot_and_normalised():
