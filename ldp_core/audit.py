@@ -37,7 +37,7 @@ Bound = Callable[[Any, Any, int, float], np.ndarray]  # (hits, false hits, trial
 FIT, SELECT = 0.35, 0.15  # shares of the samples for the first two batches; the rest is counted
 FEWEST_SAMPLES = 20
 MOST_THRESHOLDS = 400
-CHUNK_BYTES = 2**26
+CHUNK_BYTES = 2**20
 BELOW = 1e-12  # a Clopper-Pearson bound is about so much below the exact one, relatively
 MOST_STEPS = 60  # of Newton's method; five to ten are usual
 
