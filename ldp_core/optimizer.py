@@ -331,8 +331,9 @@ def _halves(dither: np.ndarray | None) -> tuple:
 def _mix(matrix: np.ndarray, own: np.ndarray, sent: np.ndarray) -> np.ndarray:
     """Return (1 + M_ii) own^i + sum_{j != i} M_ij sent^j for every agent i."""
     mixed = (1.0 + np.diag(matrix))[:, None] * own
-    for i, j in np.argwhere(matrix > 0):  # in one order of additions, whatever the batch
-        mixed[:, i] += matrix[i, j] * sent[:, j]
+    for i, j in zip(*np.nonzero(matrix > 0), strict=True):  # one order of additions for any batch
+        row = mixed[:, i]
+        row += matrix[i, j] * sent[:, j]
     return mixed
 
 
