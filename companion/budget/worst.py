@@ -17,7 +17,8 @@ exhaustive only where it says so, and otherwise a lower bound on the worst case.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -36,9 +37,15 @@ class Search:
     agent: int
     k: np.ndarray  # [found]
     point: np.ndarray  # [found, samples]
-    budget: Budget  # of each against the unmodified history
+    paper: np.ndarray  # [found], the paper's sum of each over the whole run
+    measured: Callable[[], Budget]
     method: str
     evaluated: int  # modifications compared
+
+    @cached_property
+    def budget(self) -> Budget:
+        """Return every measure of each against the unmodified history; computed when asked for."""
+        return self.measured()
 
     def worst(self, measure: str = "paper") -> int:
         """Return which modification has the largest final budget, by one of the measures.
@@ -49,6 +56,8 @@ class Search:
         if measure not in MEASURES:
             names = ", ".join(map(repr, MEASURES))
             raise ValueError(f"measure = {measure!r} must be one of {names}")
+        if measure == "paper":
+            return int(np.argmax(self.paper))
         if measure != "exact":
             return int(np.argmax(getattr(self.budget, measure)[-1]))
         if self.budget.exact is None:
@@ -107,8 +116,8 @@ def search(
     time. With `whole`, the best data point found so far is searched on until no sample improves it
     (coordinate ascent: not all combinations). A modification is scored by the paper's sum over the
     `screening` iterations after the data point arrives (all by default), replayed from there,
-    `batch` modifications at once. `options` go to `trajectory.budget`, which follows the finalists
-    through the whole run.
+    `batch` modifications at once; the finalists are followed to the end. `options` go to
+    `trajectory.budget`, which measures them in every way when asked to (`Search.budget`).
 
     theta_0 and psi_0 are `[1, dim]`, and the transcript one run. With `warm_up`, data point k
     arrives at time max(0, k - warm_up).
@@ -134,12 +143,20 @@ def search(
     )
     distinct = np.unique(np.column_stack([every_k, every_point]), axis=0, return_index=True)[1]
     best = distinct[np.argsort(-score[distinct], kind="stable")][:finalists]
-    oracle = problem(adjacent(history, every_k[best], every_point[best]))
-    both = problem(history[None, None]), oracle
-    options["modifications"] = len(best)
-    found = budget(algorithm, agent, received, *both, theta_0, psi_0, **options)
+    best_k, best_point = every_k[best], every_point[best]
+    followed, paper = replace(screen, span=iterations), np.empty(len(best))
+    for k, start in zip(points, arrival, strict=True):
+        paper[best_k == k] = followed(int(k), start, best_point[best_k == k])
+
+    def measured() -> Budget:
+        both = (
+            problem(one) for one in (history[None, None], adjacent(history, best_k, best_point))
+        )
+        batch = {"modifications": len(best), **options}
+        return budget(algorithm, agent, received, *both, theta_0, psi_0, **batch)
+
     method = _method(points, len(history), len(rows), whole, span, iterations, history.shape[1])
-    return Search(agent, every_k[best], every_point[best], found, method, len(every_k))
+    return Search(agent, best_k, best_point, paper, measured, method, len(every_k))
 
 
 @dataclass(frozen=True, eq=False)

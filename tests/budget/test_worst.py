@@ -82,6 +82,7 @@ class TestAgainstTryingEverything:
         found = worst.search(*arguments(run), points=(5,), finalists=60)
         order = found.budget.paper[-1]
         assert (np.diff(order) <= 1e-12).all()  # sorted by the score of the search
+        assert np.array_equal(found.paper, order)
 
     def test_replacing_the_whole_data_point_is_at_least_as_bad(self, run):
         one = worst.search(*arguments(run), points=(0,), finalists=1)
