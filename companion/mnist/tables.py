@@ -56,10 +56,17 @@ def trainings(params: Params, data: MNIST) -> Trainings:
 
 
 def ablation(params: Params, data: MNIST) -> pd.DataFrame:
-    """Return short trainings, one open choice made otherwise: choice, variant, and their ends."""
+    """Return short trainings, one open choice made otherwise: choice, variant, and their ends.
+
+    Without quantisation d_0 has no part in a training: those that differ in it alone are one.
+    """
     jobs = [(choice, variant) for choice in params.choices() for variant in VARIANTS]
-    asked: list[tuple[Training, Variant, int]] = [(c.setting, variant, 0) for c, variant in jobs]
-    results = _trained(asked, data, f"ablation: {len(jobs)} short trainings")
+    unused = {"d_0": params.d_0, "d_0_slope": params.d_0_slope}
+    asked: list[tuple[Training, Variant, int]] = [
+        (choice.setting if variant == "quantised" else choice.setting.at(**unused), variant, 0)
+        for choice, variant in jobs
+    ]
+    results = _trained(asked, data, f"ablation: {len(jobs)} short trainings", curves=False)
     rows = [
         {"choice": choice.name, "variant": variant, **_end(result, choice.setting)}
         for (choice, variant), result in zip(jobs, results, strict=True)
@@ -68,10 +75,15 @@ def ablation(params: Params, data: MNIST) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
-def _trained(jobs: list[tuple[Training, Variant, int]], data: MNIST, words: str) -> list[dict]:
+def _trained(
+    jobs: list[tuple[Training, Variant, int]], data: MNIST, words: str, **options
+) -> list[dict]:
     """Return the trainings, those cut into as many parts side by side."""
     parts = [len(training.cuts(setting)) - 1 for setting, _, _ in jobs]
-    pieces = [_shard(setting, data, repeat, variant=variant) for setting, variant, repeat in jobs]
+    pieces = [
+        _shard(setting, data, repeat, variant=variant, **options)
+        for setting, variant, repeat in jobs
+    ]
     found = {}
     for number in sorted(set(parts), reverse=True):
         places = [place for place, own in enumerate(parts) if own == number]

@@ -75,6 +75,7 @@ def compute(
     repeat: int,
     part: int = 0,
     before: Arrays | None = None,
+    curves: bool = True,
 ) -> Arrays:
     """Return one training, or a part of it: `t`, `train`, `test`, `final [agents]`, `diverged`.
 
@@ -83,13 +84,14 @@ def compute(
     `final` of `final_test` test images that all agents share. `diverged` is the iteration at which
     a number ceased to be finite, -1 if none did; the series then end before it, and `final` is NaN.
     A training that has come to its end also has `member` and `loss` (see `_Watch.remembered`).
+    Without `curves` nothing is asked but how it ended: the series are empty, and so are these two.
     `data` is the SHA-256 of the MNIST meant. A part (see `cuts`) goes on from what the one `before`
     it returned, has `final` NaN unless it is the last, and the state at its end.
     """
     setting = Training(**params)
     if before is not None and before["diverged"] >= 0:
         return {**before, **{name: before[name][:0] for name in SERIES}}
-    watch = _watched(setting, repeat, data)
+    watch = _watched(setting, repeat, data, curves)
     algorithm = optimizer.Algorithm1(
         setting.network(), setting.algorithm().schedules, quantised=variant == "quantised"
     )
@@ -136,10 +138,10 @@ class Clock:
         return error.t if isinstance(error, optimizer.Diverged) else self.now
 
 
-def _watched(setting: Training, repeat: int, data: str) -> _Watch:
+def _watched(setting: Training, repeat: int, data: str, curves: bool = True) -> _Watch:
     rows = digits(data)[2]
     oracle = oracle_of(setting, repeat, data, history(setting, repeat, rows))
-    return _Watch(setting, repeat, oracle, rows, Clock(oracle))
+    return _Watch(setting, repeat, oracle, rows, Clock(oracle), curves)
 
 
 @dataclass
@@ -151,15 +153,15 @@ class _Watch:
     oracle: neural.FullHistory
     rows: int
     clock: Clock
+    curves: bool
     t: list[int] = field(default_factory=list)
     train: list[np.ndarray] = field(default_factory=list)
     test: list[np.ndarray] = field(default_factory=list)
-    sent: np.ndarray | None = None
+    messages: optimizer.Messages | None = None
 
     def look(self, state: optimizer.State, messages: optimizer.Messages | None = None) -> None:
-        if messages is not None:
-            self.sent = messages.values()[0][0]
-        if state.t % self.setting.evaluate_every == 0:
+        self.messages = messages or self.messages
+        if self.curves and state.t % self.setting.evaluate_every == 0:
             self.train.append(self.oracle.accuracy(state.theta, self._collected(state.t))[0])
             self.test.append(self.oracle.accuracy(state.theta, self._own_test)[0])
             self.t.append(state.t)
@@ -184,12 +186,14 @@ class _Watch:
         Half of them were acquired by an agent, the others are training images that none acquired;
         none where every image was.
         """
+        if not self.curves or self.messages is None:
+            return _NOTHING
         inside = np.unique(self.oracle.history)
         outside = np.setdiff1d(np.arange(self.rows), inside)
         count = min(ASKED, len(inside), len(outside))
         draw = generator(self.setting.seed, Purpose.MODIFICATION, self.repeat)
         rows = np.concatenate([draw.permutation(part)[:count] for part in (inside, outside)])
-        loss = self.oracle.losses(self.sent.mean(axis=0), rows)
+        loss = self.oracle.losses(self.messages.values()[0][0].mean(axis=0), rows)
         return {"member": np.arange(len(rows)) < count, "loss": loss}
 
     @property
