@@ -63,10 +63,15 @@ CHOSEN = {
 UNCLIPPED = 1e3  # a clip that no gradient reaches
 
 
-def features(data: str, first: int, count: int) -> Arrays:
+def whitening() -> Arrays:
+    """Return the `mean` and the `matrix` of the public features, once for all pictures."""
+    return scattering.whitening()._asdict()
+
+
+def features(data: str, first: int, count: int, mean: np.ndarray, matrix: np.ndarray) -> Arrays:
     """Return the public features `x [count, FEATURES]` of pictures number first, first + 1, ..."""
-    pictures = digits(data)[0][first : first + count, 0]
-    return {"x": scattering.features(pictures.numpy()).astype(np.float16)}
+    pictures, known = digits(data)[0][first : first + count, 0], scattering.Whitening(mean, matrix)
+    return {"x": scattering.features(pictures.numpy(), known).astype(np.float16)}
 
 
 def model_of(kind: Kind) -> Model:

@@ -112,7 +112,7 @@ class FullHistory:
         """Return the loss of every one of some rows at one theta `[dim]`."""
         vector = torch.tensor(theta, dtype=self.dtype)
         parts = [rows[start : start + self.chunk] for start in range(0, len(rows), self.chunk)]
-        with _one_thread(), torch.no_grad():
+        with one_thread(), torch.no_grad():
             found = [self._loss(*self._outputs(vector, Weighted(part, part))) for part in parts]
         return torch.cat(found).double().numpy() if found else np.zeros(0)
 
@@ -128,7 +128,7 @@ class FullHistory:
         width]`."""
         theta, rows = self._checked_theta(theta), self._checked_rows(rows)
         sums = np.zeros((*theta.shape[:2], width))
-        with _one_thread():
+        with one_thread():
             for pair in np.ndindex(*theta.shape[:2]):
                 for piece in self._chunks(rows[pair]):
                     with _named(*pair):
@@ -241,7 +241,7 @@ def _channels_last(tensor: torch.Tensor) -> torch.Tensor:
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
+def one_thread() -> Iterator[None]:
     """Let torch compute with one thread, and give its threads back afterwards."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)

@@ -13,11 +13,13 @@ no download.
 
 from __future__ import annotations
 
-from functools import cache, lru_cache
+from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 import torch
 
+from companion.problems.neural import one_thread
 from ldp_core.randomness import Purpose, generator
 
 SIDE, PADDED, MAPS = 28, 32, 7  # pixels a side: of a picture, with its margin, of a smoothed map
@@ -32,31 +34,37 @@ RIDGE = 1e-2  # added to the covariance, as a share of its largest eigenvalue
 CONSTANT = 0.3  # the feature that stands for a bias, before the length is made one
 
 
-def features(images: np.ndarray) -> np.ndarray:
+class Whitening(NamedTuple):
+    """Mean and matrix that make the features of random strokes white: (x - mean) matrix."""
+
+    mean: np.ndarray
+    matrix: np.ndarray
+
+
+def features(images: np.ndarray, whitening: Whitening) -> np.ndarray:
     """Return the public features `[n, FEATURES]` of pictures `[n, 28, 28]` with pixels in [0,
     1]."""
     pieces = torch.as_tensor(images, dtype=torch.float32).split(CHUNK)
-    return torch.cat([embedded(piece) for piece in pieces]).numpy()
+    known = [torch.tensor(part) for part in whitening]
+    return torch.cat([_embedded(piece, *known) for piece in pieces]).numpy()
 
 
-def embedded(pictures: torch.Tensor) -> torch.Tensor:
-    """Return the public features of pictures; an attacker can take derivatives."""
-    mean, matrix = _whitening()
+def _embedded(pictures: torch.Tensor, mean: torch.Tensor, matrix: torch.Tensor) -> torch.Tensor:
     white = (_raw(pictures) - mean) @ matrix
     white = white / white.norm(dim=1, keepdim=True)
     constant = torch.full((len(white), 1), CONSTANT)
     return torch.cat([white, constant], dim=1) / (1.0 + CONSTANT**2) ** 0.5
 
 
-@lru_cache(maxsize=1)
-def _whitening() -> tuple[torch.Tensor, torch.Tensor]:
-    """Return mean and matrix that make the features of random strokes white: (x - mean) matrix."""
+@one_thread()
+def whitening() -> Whitening:
+    """Return the public whitening, the same for all pictures: it takes as long as 8,000 of them."""
     drawn = torch.as_tensor(strokes(STROKES, PUBLIC), dtype=torch.float32).split(CHUNK)
     found = torch.cat([_raw(piece) for piece in drawn]).double()
     mean = found.mean(dim=0)
     values, vectors = torch.linalg.eigh((found - mean).T @ (found - mean) / len(found))
     matrix = vectors * (values + RIDGE * values[-1]).rsqrt()
-    return mean.float(), matrix[:, -KEPT:].float()
+    return Whitening(mean.float().numpy(), matrix[:, -KEPT:].float().numpy())
 
 
 def _raw(pictures: torch.Tensor) -> torch.Tensor:

@@ -75,15 +75,14 @@ def test_strokes_follow_from_their_seed_and_have_ink(pictures):
 
 def test_features_have_length_one_and_strokes_are_white(monkeypatch):
     monkeypatch.setattr(scattering, "STROKES", 400)
-    scattering._whitening.cache_clear()
-    found = scattering.features(scattering.strokes(5, 3))
+    known = scattering.whitening()
+    mean, matrix = (torch.tensor(part) for part in known)
+    found = scattering.features(scattering.strokes(5, 3), known)
     assert found.shape == (5, scattering.FEATURES) and found.dtype == np.float32
     np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1.0, rtol=1e-5)
-    mean, matrix = scattering._whitening()
     white = (
         scattering._raw(torch.tensor(scattering.strokes(400, scattering.PUBLIC)).float()) - mean
     ) @ matrix
     spread = white.square().mean(dim=0)
     assert spread.max() < 1.0 + 1e-3  # one where the covariance is large beside the ridge
     assert spread[-1] > 0.99
-    scattering._whitening.cache_clear()
