@@ -300,6 +300,25 @@ def test_an_interrupted_set_up_leaves_nothing_running_and_can_be_repeated(tmp_pa
     assert set_up(root, LDP_INSTALLER="pip").returncode == 0
 
 
+def test_ctrl_c_while_an_installer_starts_stops_it(tmp_path, monkeypatch):
+    started = []
+
+    class Interrupted(subprocess.Popen):
+        def __init__(self, *arguments, **options):
+            super().__init__(*arguments, **options)
+            started.append(self.pid)
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(subprocess, "Popen", Interrupted)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            environment._run(str(tmp_path), [sys.executable, "-c", "import time; time.sleep(60)"])
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert len(started) == 1 and not psutil.pid_exists(started[0])
+
+
 def test_it_survives_a_move(tmp_path):
     root = small_project(tmp_path, "# nothing to install\n")
     first = set_up(root)

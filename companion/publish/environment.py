@@ -10,6 +10,7 @@ import hashlib
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -328,8 +329,13 @@ def _run(root, command):
     """Run an installer, with a line now and then; return None, or in a sentence why it failed."""
     output = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "universal_newlines": True}
     start, said, printed = time.time(), time.time(), []
-    installer = subprocess.Popen(command, **output)
+    installer, early = None, []
+    heeded = signal.signal(signal.SIGINT, lambda *_: early.append(True))
     try:
+        installer = subprocess.Popen(command, **output)
+        signal.signal(signal.SIGINT, heeded)
+        if early:  # Ctrl-C while it started, before there was anything to stop
+            signal.raise_signal(signal.SIGINT)
         with open(_inside(root, "install.log"), "w") as log:
             for line in installer.stdout:
                 log.write(line)
@@ -339,7 +345,8 @@ def _run(root, command):
                     print(f"  {said - start:3.0f} s: {_phase(printed)}", flush=True)
         return explain("".join(printed)) if installer.wait() else None
     finally:
-        if installer.poll() is None:
+        signal.signal(signal.SIGINT, heeded)
+        if installer is not None and installer.poll() is None:
             installer.kill()
             installer.wait()
 
