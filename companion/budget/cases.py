@@ -254,20 +254,14 @@ def _modification(
     if not rows:
         return arrives, point[0]
     random = generator(seed, Purpose.MODIFICATION, scene.numbers[run], agent=agent, t=CANDIDATES)
-    found = worst.search(
-        scene.algorithm,
-        agent,
-        scene.received(run, agent),
-        scene.problem,
-        scene.history[run, agent],
-        random.permutation(scene.features.rows)[:rows],
-        np.zeros((1, scene.features.dim)),
-        points=(arrives,),
-        whole=True,
-        screening=SCREENING,
-        finalists=4,
-    )
-    return arrives, found.point[found.worst("paper")]
+    tried = random.permutation(scene.features.rows)[:rows]
+
+    def score(points: np.ndarray, until: int | None) -> np.ndarray:
+        change = np.full(len(points), arrives), points
+        return shards.spent(scene, run, agent, *change, until=until, together=len(points))[-1]
+
+    window = arrives + 1 + SCREENING
+    return arrives, worst.search(score, scene.history[run, agent, arrives], tried, window)
 
 
 def _states(scene: Scene, run: int, changes: list[tuple[int, np.ndarray]]) -> list[tuple]:

@@ -29,7 +29,7 @@ from ldp_core.randomness import Purpose, generator
 Arrival = Literal["uniform", "first"]
 ARRIVALS: tuple[Arrival, ...] = ("uniform", "first")
 RUNS_PER_SHARD = 5
-ROWS = 25  # modifications followed together, early ones first: a late one changes nothing before
+ROWS = 25  # modifications followed together where they arrive at different times
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,24 +109,36 @@ def modifications(
 
     Modification number j depends on (seed, run number, agent, j) alone.
     """
-    rows, history = np.arange(scene.features.rows), scene.history[run, agent]
-
-    def draw(j: int) -> tuple[np.ndarray, np.ndarray]:
+    points, samples = scene.history.shape[2:]
+    k, point = np.empty(count, np.int64), np.empty((count, samples), np.int64)
+    for j in range(count):
         random = generator(seed, Purpose.MODIFICATION, scene.numbers[run], agent=agent, t=j)
-        return worst.random_modifications(history, rows, random, 1)
-
-    k, point = zip(*map(draw, range(count)), strict=True)
-    return np.concatenate(k), np.concatenate(point)
+        k[j], point[j] = random.integers(points), random.choice(scene.features.rows, samples)
+    return k, point
 
 
-def spent(scene: Scene, run: int, agent: int, k: np.ndarray, point: np.ndarray) -> np.ndarray:
-    """Return the paper's delta^i after 0, 1, ..., T iterations, `[T + 1, modifications]`."""
-    own, got = scene.unmodified(run, agent), scene.received(run, agent)
-    history, iterations = scene.history[run, agent], len(own)
+def spent(
+    scene: Scene,
+    run: int,
+    agent: int,
+    k: np.ndarray,
+    point: np.ndarray,
+    *,
+    until: int | None = None,
+    together: int = ROWS,
+) -> np.ndarray:
+    """Return the paper's delta^i after 0, 1, ... iterations, `[1 + all or until, modifications]`.
+
+    So many modifications are followed `together`, early ones first: a late one changes nothing
+    before.
+    """
+    own = scene.unmodified(run, agent)[:until]
+    got = trajectory.Received(*(sums[:until] for sums in scene.received(run, agent)))
+    history, iterations = scene.history[run, agent, :until], len(own)
     steps = scene.algorithm.schedules.step(np.arange(iterations))[:, agent]
     total = np.zeros((iterations + 1, len(k)))
     order = np.argsort(k, kind="stable")
-    for rows in np.split(order, range(ROWS, len(order), ROWS)):
+    for rows in np.split(order, range(together, len(order), together)):
         start = int(k[rows[0]])
         states = (np.repeat(state, len(rows), axis=0) for state in own[start][1:])
         oracle = scene.problem(worst.adjacent(history, k[rows], point[rows]))
