@@ -46,7 +46,7 @@ def _public(setting: Setting, data: mushrooms.Mushrooms) -> tuple:
     """Return what certificates depend on: network, schedules, d_l, l1-to-l1 Lipschitz constant."""
     rows = None if setting.normalise == "none" else setting.normalise
     algorithm, gradient = setting.algorithm(), constants.logistic(len(data.attributes), rows)
-    return algorithm.network, algorithm.schedules, gradient.l1, gradient.lipschitz
+    return algorithm.network, algorithm.schedules, *gradient
 
 
 def promised(params: Params, data: mushrooms.Mushrooms) -> pd.DataFrame:

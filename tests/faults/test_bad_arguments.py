@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 
-from companion.problems.constants import GradientConstants
 from ldp_core import audit, network, optimizer, quantizer, randomness
 from ldp_core.accountant import (
     certificate,
@@ -205,11 +204,6 @@ CASES = {
     "a run that is text": (
         lambda: randomness.generator(0, randomness.Purpose.DATA, "a"),
         "run = 'a' must be a whole number",
-    ),
-    "l1 as text": (lambda: GradientConstants("1", 1), "l1 = '1' must be one real number"),
-    "l2 of nothing": (
-        lambda: GradientConstants(1.0, 1.0, l2=None),
-        "l2 = None must be one real number",
     ),
     "candidates for varsigma": (
         lambda: planned(varsigma=0.5),
