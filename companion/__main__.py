@@ -231,7 +231,8 @@ def _bench(options: argparse.Namespace) -> int:
         raise CommandError(f"no benchmark has {options.only!r} in its name")
     for path in chosen:
         print(f"== {path.stem}", flush=True)
-        runpy.run_path(str(path))["main"](quick=options.quick)
+        for name, value in runpy.run_path(str(path))["main"](quick=options.quick).items():
+            print(f"{value:12.4g}  {name}")
     return 0
 
 
