@@ -16,14 +16,14 @@ import itertools
 import math
 import warnings
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from companion.neighbours import mechanisms, products
 from companion.neighbours.mechanisms import Gaussian, Laplace, NoisyGradients, Ternary, Weakened
-from companion.params import FLOAT_BITS, HEADER_BITS
+from companion.params import FLOAT_BITS, HEADER_BITS, Params
 from ldp_core import optimizer, quantizer
 from ldp_core.accountant import promise
 from ldp_core.accountant.promise_plan import BOX
@@ -56,16 +56,6 @@ class Choice(NamedTuple):
     third: float
 
 
-class Grid(Protocol):
-    """The parameters of a notebook that say what is searched."""
-
-    neighbour_pushes: tuple[float, ...]
-    neighbour_nu: tuple[float, ...]
-    neighbour_varsigma: tuple[float, ...]
-    neighbour_weakening: tuple[float, ...]
-    neighbour_fading: tuple[float, ...]
-
-
 @dataclass(frozen=True, eq=False)
 class Bench:
     """What a certificate depends on besides the mechanism: public numbers alone.
@@ -86,7 +76,7 @@ class Bench:
 
     def terms(self, algorithm) -> promise.Terms:
         """Return what the certificate of a mechanism depends on."""
-        degree = max(2, getattr(algorithm, "degree", 2))
+        degree = max(2, algorithm.degree)
         parts, counted = (algorithm.network, algorithm.schedules), (self.warm_up, self.samples)
         return promise.Terms(*parts, self.clip, *counted, cone=True, degree=degree)
 
@@ -96,15 +86,15 @@ class Bench:
         return mechanisms.shifts(algorithm, found, iterations, horizon=self.horizon)
 
 
-def candidates(grid: Grid, mechanism: str, clip: float) -> list[Choice]:
+def candidates(params: Params, mechanism: str, clip: float) -> list[Choice]:
     """Return the grid of a mechanism: pushes lam_0 C, nu, and what else it can choose.
 
     That is varsigma where theta and psi are sent with noise, the weakening factor's exponent where
     theta alone is, and the exponent with which noise on gradients fades.
     """
-    third = {"tracking": grid.neighbour_fading}.get(mechanism, grid.neighbour_varsigma)
-    third = grid.neighbour_weakening if mechanism in ONE_VALUE else third
-    found = itertools.product(grid.neighbour_pushes, grid.neighbour_nu, third)
+    third = "weakening" if mechanism in ONE_VALUE else "varsigma"
+    names = "pushes", "nu", "fading" if mechanism == "tracking" else third
+    found = itertools.product(*(getattr(params, f"neighbour_{name}") for name in names))
     return [Choice(push / clip, *others) for push, *others in found]
 
 
@@ -202,11 +192,11 @@ def reached(bench: Bench, algorithm, T: int) -> float:
         width = 2.0 if isinstance(algorithm, Gaussian) else 1.0
         return float(mechanisms.gaussian(width * np.sqrt(squares)).max())
     entries, counts = np.unique(np.abs(bench.row), return_counts=True)
-    if isinstance(algorithm, Ternary) or getattr(algorithm, "degree", 0) == 1:
+    laplace = isinstance(algorithm, Laplace)
+    if algorithm.degree == 1 and not laplace:
         moved = np.minimum(np.multiply.outer(apart, entries), 1.0 - 1e-16)
         return float(-np.expm1((np.log1p(-moved) @ counts).sum(axis=(0, 2)).min()))
     moved = np.multiply.outer(apart[:, squares.argmax()], entries)
-    laplace = isinstance(algorithm, Laplace)
     laws = products.signs(moved) if laplace else products.levels(moved, algorithm.degree)
     ours, theirs = (law.reshape(moved.size, -1) for law in laws)
     return products.told_apart(ours, theirs, np.broadcast_to(counts, moved.shape).ravel())

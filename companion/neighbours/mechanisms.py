@@ -4,7 +4,8 @@
     >>> from ldp_core.optimizer import Schedules
     >>> schedules = Schedules(30.0, 0.9, (1.5,) * 5, (0.51,) * 5)
     >>> terms = Terms(network.paper(0.2), schedules, clip=0.1, warm_up=1000, cone=True)
-    >>> certify(Gaussian(terms.network, schedules), terms, 1000)["delta"].max().round(3)
+    >>> algorithm = Gaussian(terms.network, schedules)
+    >>> bounds(algorithm, shifts(algorithm, terms, 1000), np.full(5, 1.5))["delta"].max().round(3)
     np.float64(0.087)
 
 Gradients are clipped (`clipping`) and taken at the value that was *sent*, so one sample moves them
@@ -19,7 +20,7 @@ by at most 2 C / N_t, whatever others do (docs/proofs/neighbours.md). With d_t o
 makes agents count alike; the weakening factor (t+1)**-u multiplies R; an agent's own state enters
 as it is; no tracker, no projection. Where Ternary's |theta| > d_t the nearest end is sent.
 
-`certify` bounds delta, the total variation of all that an agent sends when one sample is replaced
+`bounds` are of delta, the total variation of all that an agent sends when one sample is replaced
 and neighbours choose what they send after all they have seen.
 """
 
@@ -35,8 +36,7 @@ from ldp_core import checks
 from ldp_core.accountant import promise
 from ldp_core.accountant.drift import inverse_mz
 from ldp_core.accountant.promise import Shifts, Terms
-from ldp_core.network import Network
-from ldp_core.optimizer import Algorithm1, Coins, Draws, Messages, Schedules, State
+from ldp_core.optimizer import Algorithm1, Coins, Draws, Messages, State
 from ldp_core.randomness import Purpose, Uniforms
 
 UP = 1.0 + 1e-9  # covers the rounding of sums of up to 10^6 positive numbers
@@ -80,38 +80,24 @@ class NoisyGradients(Algorithm1):
 
 
 @dataclass(frozen=True)
-class Weakened:
+class Weakened(Algorithm1):
     """theta_{t+1}^i = theta_t^i + gamma_t sum_j R_ij (sent_t^j - theta_t^i) - lam_t g_t^i / (m z_i)
 
     with gamma_t = (t+1)**-weakening and z_i = [z_t^i]_i of Algorithm 1; no psi is sent.
     """
 
-    network: Network
-    schedules: Schedules
     weakening: float = 0.6
-    at_sent = True
+    at_sent: bool = True
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not 0 <= checks.real("weakening", self.weakening) < 1:
             raise ValueError(f"weakening = {self.weakening} must lie in [0, 1): agents must meet")
-        Algorithm1(self.network, self.schedules)  # which refuses what does not fit together
-
-    def init(self, theta_0: np.ndarray, psi_0: np.ndarray | None = None) -> State:
-        """Return the state at t = 0, as `Algorithm1.init`."""
-        return Algorithm1(self.network, self.schedules).init(theta_0, psi_0)
 
     def coins(self, seed: int) -> Coins:
         """Return the source of coins `[runs, agents, dim]` at each t."""
         private, agents = Uniforms(seed, Purpose.COINS), self.network.agents
         return lambda runs, t, dim: private(runs, t, (agents, dim))
-
-    def send(self, state: State, coins: np.ndarray) -> Messages:
-        raise NotImplementedError
-
-    def step(self, state: State, gradients, coins: np.ndarray) -> tuple[State, Messages]:
-        """Return the state at t + 1 and the messages of iteration t."""
-        messages = self.send(state, coins)
-        return self.move(state, gradients, messages), messages
 
     def move(self, state: State, gradients: np.ndarray, messages: Messages) -> State:
         """Return the state at t + 1, when `messages` is what was sent at t."""
@@ -129,9 +115,9 @@ class Weakened:
 class Laplace(Weakened):
     """Laplace noise of scale d_t on theta."""
 
-    def send(self, state: State, coins: np.ndarray) -> Messages:
+    def send(self, state: State, uniform: Draws = None) -> Messages:
         """Return theta with noise; a coin is the distribution function of its noise."""
-        centred = checks.array("coins", coins, state.theta.shape) - 0.5
+        centred = checks.array("coins", uniform, state.theta.shape) - 0.5
         size = -np.log(np.maximum(1.0 - 2.0 * np.abs(centred), SMALLEST))
         noise = self.schedules.step(state.t)[:, None] * np.sign(centred) * size
         return Messages(state.t, state.theta + noise, None, None)
@@ -141,37 +127,20 @@ class Laplace(Weakened):
 class Ternary(Weakened):
     """Levels -1, 0, 1 of the step d_t: the sign of theta with probability |theta| / d_t, else 0."""
 
-    def send(self, state: State, coins: np.ndarray) -> Messages:
+    def send(self, state: State, uniform: Draws = None) -> Messages:
         """Return the levels and d_t; the mean of what is sent is theta where |theta| <= d_t."""
         step = self.schedules.step(state.t)
-        up = checks.array("coins", coins, state.theta.shape) < np.abs(state.theta) / step[:, None]
+        up = checks.array("coins", uniform, state.theta.shape) < np.abs(state.theta) / step[:, None]
         return Messages(state.t, (np.sign(state.theta) * up).astype(np.int64), None, step)
 
 
-def ternary_total_variation(y, other, step) -> np.ndarray:
-    """Return the exact total variation of one message's coordinates: at most |y - y'| / step.
-
-    Inputs of one sign share two levels; inputs of two signs share the level 0.
-    """
-    y, other = (np.clip(np.asarray(x) / step, -1.0, 1.0) for x in (y, other))
-    return np.where(y * other >= 0, np.abs(y - other), np.maximum(np.abs(y), np.abs(other)))
-
-
-def certify(algorithm, terms: Terms, iterations: float, *, spread=1.0, horizon=100_000) -> dict:
+def bounds(algorithm, found: Shifts, d_0: np.ndarray, spread: float = 1.0) -> dict:
     """Return bounds of delta^i by name, one per agent; the least of them is "delta".
 
-    `terms` are those of the promise; `iterations` may be math.inf. `spread` bounds ||v||_1 /
-    ||v||_2 of samples' gradients v (sqrt(dim) always does): Ternary, eq. (3) and pure epsilon add
-    up l1 norms, and `cone` must then mean a positive number times a fixed row. 1: nothing proven.
+    `found` are the algorithm's `shifts`, for d_0 = 1. `spread` bounds ||v||_1 / ||v||_2 of samples'
+    gradients v (sqrt(dim) always does): Ternary, eq. (3) and pure epsilon add up l1 norms, and
+    `cone` must then mean a positive number times a fixed row. 1: nothing proven.
     """
-    if terms.network is not algorithm.network or terms.schedules != algorithm.schedules:
-        raise ValueError("terms must be of the algorithm's own network and schedules")
-    found, d_0 = shifts(algorithm, terms, iterations, horizon=horizon), terms.schedules.d_0
-    return bounds(algorithm, found, np.asarray(d_0), spread)
-
-
-def bounds(algorithm, found: Shifts, d_0: np.ndarray, spread: float = 1.0) -> dict:
-    """Return the bounds of `certify` for shifts that are divided by d_0."""
     now, (total, squares, largest) = found.followed / d_0, _tail(found, d_0)
     squares = squares + (now**2).sum(axis=0)
     if isinstance(algorithm, Gaussian | NoisyGradients):  # d_t is two deviations, or one
@@ -179,7 +148,7 @@ def bounds(algorithm, found: Shifts, d_0: np.ndarray, spread: float = 1.0) -> di
     elif isinstance(algorithm, Laplace):  # of a shift s: (1 + s/2) exp(-s/2) >= exp(-s^2/8)
         pure = np.tanh(spread * (now.sum(axis=0) + total) / 2.0)
         by = {"pure epsilon": pure, "affinity": np.sqrt(-np.expm1(-squares / 4.0))}
-    elif isinstance(algorithm, Ternary) or algorithm.degree == 1:
+    elif algorithm.degree == 1:
         spread *= 1.0 if isinstance(algorithm, Ternary) else math.sqrt(2.0)  # theta and psi
         by = {"product": coupled(spread * now, spread * total, spread * largest)}
     else:

@@ -17,7 +17,7 @@ from companion.mushrooms import problem
 from companion.neighbours import bench as shared
 from companion.neighbours import tables
 from companion.neighbours.bench import MEASURES, MECHANISMS, REFERENCES, Choice
-from companion.neighbours.mechanisms import certify
+from companion.neighbours.mechanisms import bounds
 from ldp_core.accountant import exact
 from ldp_core.accountant.promise import certify as promised
 
@@ -80,17 +80,16 @@ def test_noise_is_calibrated_to_the_target_and_no_more(data):
         (d_0,) = shared.calibrated(bench, name, choice, [0.1])
         for factor, fits in ((1.0, True), (0.999, False)):
             algorithm = shared.build(bench, name, choice, (d_0 * factor).tolist())
-            terms = bench.terms(algorithm)
-            found = certify(algorithm, terms, 20, spread=bench.spread)["delta"]
+            shifts = bench.shifts(algorithm, 20)
+            found = bounds(algorithm, shifts, d_0 * factor, bench.spread)["delta"]
             assert ((found <= 0.1) == fits).all(), name
 
 
 def test_ours_is_certified_by_the_promise_itself(data):
     bench = neighbours.bench_of(SMALL, data.sizes)
     algorithm = shared.build(bench, "spline", Choice(100.0, 0.9, 0.51), (3.0,) * 5)
-    terms = bench.terms(algorithm)
-    found = certify(algorithm, terms, 20)["delta"]
-    assert found == pytest.approx(promised(terms, 20).delta, rel=1e-6)
+    found = bounds(algorithm, bench.shifts(algorithm, 20), np.full(5, 3.0))["delta"]
+    assert found == pytest.approx(promised(bench.terms(algorithm), 20).delta, rel=1e-6)
 
 
 def test_the_spread_is_the_l1_norm_of_every_centred_row(data):
