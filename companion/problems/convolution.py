@@ -47,15 +47,6 @@ class Public(NamedTuple):
     mixture: np.ndarray
 
 
-class Forward(NamedTuple):
-    """Pictures on their way: patches, tanh of the filters, inputs of W, outputs; `[n, ...]`."""
-
-    patches: np.ndarray
-    maps: np.ndarray
-    white: np.ndarray
-    outputs: np.ndarray
-
-
 @dataclass(frozen=True)
 class Convolution(Model):
     """Filters, tanh, mean pooling, a dense layer. theta holds the filters' changes, then W."""
@@ -82,7 +73,7 @@ class Convolution(Model):
     def outputs(self, theta: np.ndarray, x: np.ndarray) -> np.ndarray:
         """Return the outputs `[n, classes]` of pictures x `[n, 28, 28]` at theta `[dim]`."""
         layers = self.layers(theta)
-        return np.concatenate([self._forward(*layers, piece).outputs for piece in pieces(x)])
+        return np.concatenate([self._forward(*layers, piece)[-1] for piece in pieces(x)])
 
     def clipped(self, theta: np.ndarray, batch: Batch, clip: float) -> np.ndarray:
         """Return the sum `[dim]` of the pictures' gradients, each clipped."""
@@ -98,31 +89,26 @@ class Convolution(Model):
         dense = (parts[1][:, :, None] * parts[2][:, None, :]).reshape(len(batch.y), -1)
         return Factors(dense[:, :0], np.concatenate([parts[0], dense], axis=1))
 
-    def _forward(self, filters: np.ndarray, dense: np.ndarray, x: np.ndarray) -> Forward:
+    def _forward(self, filters: np.ndarray, dense: np.ndarray, x: np.ndarray) -> tuple:
+        """Return patches, tanh of the filters, inputs of W, and outputs of pictures, `[n, ...]`."""
         known, cut = public(self.filters), patches(x)
         maps = filtered(cut, filters)
         white = ((pooled(maps) - known.mean) @ known.mixture).reshape(len(x), -1)
         white = np.pad(white, ((0, 0), (0, 1)), constant_values=CONSTANT)
-        return Forward(cut, maps, white, white @ dense)
+        return cut, maps, white, white @ dense
 
     def _gradients(self, filters, dense, x, y, clip: float) -> tuple[np.ndarray, ...]:
         """Return clipped gradients in float64: the filters' `[n, first]`, and both factors of
         W's."""
-        found = self._forward(filters, dense, x)
-        error = errors(found.outputs, y)
-        of_filters = self._of_filters(found, error.astype(np.float32) @ dense[:-1].T)
-        white, of_filters = found.white.astype(np.float64), of_filters.astype(np.float64)
-        squares = _squares(white) * _squares(error) + _squares(of_filters)
-        share = shares(squares, clip)
-        return of_filters * share, white, error * share
-
-    def _of_filters(self, found: Forward, before: np.ndarray) -> np.ndarray:
-        """Return the filters' gradients from the loss's derivative at the inputs of W."""
-        cells = before.reshape(-1, self.filters) @ public(self.filters).mixture
-        before = spread(cells, 1.0 - np.square(found.maps))
-        weights = found.patches.swapaxes(1, 2) @ before
+        cut, maps, white, outputs = self._forward(filters, dense, x)
+        error, white = errors(outputs, y), white.astype(np.float64)
+        cells = (error.astype(np.float32) @ dense[:-1].T).reshape(-1, self.filters)
+        before = spread(cells @ public(self.filters).mixture, 1.0 - np.square(maps))
+        weights = cut.swapaxes(1, 2) @ before
         both = np.concatenate([weights, before.sum(axis=1, keepdims=True)], axis=1)
-        return np.float32(SCALE) * both.reshape(len(both), -1)
+        of_filters = (np.float32(SCALE) * both.reshape(len(both), -1)).astype(np.float64)
+        share = shares(_squares(white) * _squares(error) + _squares(of_filters), clip)
+        return of_filters * share, white, error * share
 
 
 def pieces(rows: np.ndarray) -> Iterator[np.ndarray]:

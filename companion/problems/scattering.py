@@ -44,16 +44,12 @@ class Whitening(NamedTuple):
 def features(images: np.ndarray, whitening: Whitening) -> np.ndarray:
     """Return the public features `[n, FEATURES]` of pictures `[n, 28, 28]` with pixels in [0,
     1]."""
-    pieces = torch.as_tensor(images, dtype=torch.float32).split(CHUNK)
-    known = [torch.tensor(part) for part in whitening]
-    return torch.cat([_embedded(piece, *known) for piece in pieces]).numpy()
-
-
-def _embedded(pictures: torch.Tensor, mean: torch.Tensor, matrix: torch.Tensor) -> torch.Tensor:
-    white = (_raw(pictures) - mean) @ matrix
-    white = white / white.norm(dim=1, keepdim=True)
-    constant = torch.full((len(white), 1), CONSTANT)
-    return torch.cat([white, constant], dim=1) / (1.0 + CONSTANT**2) ** 0.5
+    mean, matrix = (torch.tensor(part) for part in whitening)
+    found = []
+    for pictures in torch.as_tensor(images, dtype=torch.float32).split(CHUNK):
+        white = torch.nn.functional.normalize((_raw(pictures) - mean) @ matrix)
+        found.append(torch.nn.functional.pad(white, (0, 1), value=CONSTANT))
+    return (torch.cat(found) / (1.0 + CONSTANT**2) ** 0.5).numpy()
 
 
 @one_thread()
@@ -69,7 +65,7 @@ def whitening() -> Whitening:
 
 def _raw(pictures: torch.Tensor) -> torch.Tensor:
     """Return the features before whitening, `[n, 81 LOWEST^2]`."""
-    return cosines(normalised(scattering(pictures)), LOWEST)
+    return cosines(torch.nn.functional.group_norm(scattering(pictures), GROUPS), LOWEST)
 
 
 def scattering(images: torch.Tensor) -> torch.Tensor:
@@ -136,11 +132,6 @@ def _smoothing(side: int) -> torch.Tensor:
     pixels = (np.arange(side) + 0.5) * PADDED / side - 0.5
     weights = np.exp(-0.5 * ((places[:, None] - pixels) / (0.8 * SIDE / MAPS)) ** 2)
     return torch.tensor(weights / weights.sum(axis=1, keepdims=True), dtype=torch.float32)
-
-
-def normalised(maps: torch.Tensor) -> torch.Tensor:
-    """Return the maps with mean zero and variance one over each group of each picture."""
-    return torch.nn.functional.group_norm(maps, GROUPS)
 
 
 def cosines(maps: torch.Tensor, lowest: int) -> torch.Tensor:
