@@ -63,7 +63,7 @@ def compute(
     settings, (table, features) = Params(**params), problem("none")
     table.provenance.require(data)
     numbers, T = range(first_run, first_run + count), settings.promise_iterations
-    algorithm, clip = _algorithm(settings, **learner)
+    algorithm, clip = _algorithm(settings, learner)
     train, judged = _rows(settings, numbers, features.rows, validation)
     oracle = centred.Centred(features, table.labels, train, clip, settings.promise_warm_up)
     start = np.zeros((count, algorithm.network.agents, features.dim + 1))
@@ -92,22 +92,17 @@ def _bits(messages: optimizer.Messages) -> np.ndarray:
     return np.array([quantizer.bits_fixed_length(levels).mean() for levels in sent])
 
 
-def _algorithm(
-    params: Params,
-    target: float = 0.0,
-    quantised: bool = False,
-    lam_0: float = 1.0,
-    nu: float = 0.6,
-) -> tuple[Algorithm1, float]:
+def _algorithm(params: Params, learner: dict) -> tuple[Algorithm1, float]:
     """Return the algorithm of a learner, and to what it clips: rows have norm 1, so 1 clips
     none."""
-    if target:
-        algorithm = planned(params, target).algorithm()
+    if "target" in learner:
+        algorithm = planned(params, learner["target"]).algorithm()
         plain = {"quantised": False, "degree": 1, "at_sent": False, "box": None}
-        return (algorithm if quantised else replace(algorithm, **plain)), params.promise_clip
-    network = params.network()
-    unused = (1.0,) * network.agents, (0.505,) * network.agents  # d_0 and varsigma
-    return Algorithm1(network, Schedules(lam_0, nu, *unused), quantised=False), 1.0
+        kept = algorithm if learner["quantised"] else replace(algorithm, **plain)
+        return kept, params.promise_clip
+    unused = (1.0,) * AGENTS, (0.505,) * AGENTS  # d_0 and varsigma
+    schedules = Schedules(learner["lam_0"], learner["nu"], *unused)
+    return Algorithm1(params.network(), schedules, quantised=False), 1.0
 
 
 def audited(params: dict, target: float, agent: int) -> dict[str, np.ndarray]:
@@ -151,7 +146,7 @@ def learned(params: Params, data: mushrooms.Mushrooms) -> pd.DataFrame:
         for target in params.promise_targets
         for kind in (True, False)
     ]
-    pieces = _shards(params, data, [*both, tuned(params, data)])
+    pieces = _shards(params, data, [*both, tuned(params, data)], params.promise_runs)
     results = runs.run(compute, pieces, description=f"{params.promise_runs} runs of each promise")
     own = [_table(piece, result) for piece, result in zip(pieces, results, strict=True)]
     return pd.concat([*own, _figure_2(params, data)], ignore_index=True)
@@ -159,23 +154,16 @@ def learned(params: Params, data: mushrooms.Mushrooms) -> pd.DataFrame:
 
 def tuned(params: Params, data: mushrooms.Mushrooms) -> dict:
     """Return the unprotected learner that does best on rows which are neither learnt nor tested."""
-    pieces = [
-        {**_shard(params, data, learner, 0, TUNING_RUNS), "validation": VALIDATION}
-        for learner in TRIED
-    ]
+    pieces = _shards(params, data, TRIED, TUNING_RUNS, validation=VALIDATION)
     results = runs.run(compute, pieces, description="unprotected learners")
     return TRIED[int(np.argmax([result["accuracy"].mean() for result in results]))]
 
 
 def _figure_2(params: Params, data: mushrooms.Mushrooms) -> pd.DataFrame:
     T = params.promise_iterations
-    changes = {
-        "runs": params.promise_runs,
-        "iterations": T,
-        "evaluate_every": T,
-        "normalise": "none",
-    }
-    pieces = convergence.shards(params.into(convergence.Params, **changes), data, ["unquantised"])
+    changes = {"iterations": T, "evaluate_every": T, "normalise": "none"}
+    asked = params.into(convergence.Params, runs=params.promise_runs, **changes)
+    pieces = convergence.shards(asked, data, ["unquantised"])
     results = runs.run(convergence.compute, pieces, description="Fig. 2's unprotected learner")
     accuracy = np.concatenate([result["accuracy"][-1].mean(axis=1) for result in results])
     named = {"learner": "figure 2", "target": 0.0}
@@ -192,20 +180,15 @@ def _table(piece: dict, result: dict[str, np.ndarray]) -> pd.DataFrame:
     return pd.DataFrame({**named, "run": numbers, **found, "bits": bits})
 
 
-def _shards(params: Params, data: mushrooms.Mushrooms, learners: list[dict]) -> list[dict]:
+def _shards(
+    params: Params, data: mushrooms.Mushrooms, learners: list[dict], count: int, **options
+) -> list[dict]:
     """Return the arguments of `compute` for every block of runs of every learner."""
     return [
-        _shard(params, data, learner, start, min(BLOCK, params.promise_runs - start))
+        {**block, "params": _own(params), "learner": learner, **options}
         for learner in learners
-        for start in range(0, params.promise_runs, BLOCK)
+        for block in convergence.blocks(count, BLOCK, data)
     ]
-
-
-def _shard(
-    params: Params, data: mushrooms.Mushrooms, learner: dict, start: int, count: int
-) -> dict:
-    named = {"params": _own(params), "data": data.provenance.sha256, "learner": learner}
-    return {**named, "first_run": start, "count": count}
 
 
 def _own(params: Params) -> dict:

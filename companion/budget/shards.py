@@ -16,10 +16,10 @@ from typing import Literal
 
 import numpy as np
 
+from companion import mushrooms as learning
 from companion.budget import worst
 from companion.budget.params import Params, Setting
 from companion.data import mushrooms, streams
-from companion.mushrooms import problem
 from companion.problems import logistic
 from companion.problems.onehot import OneHot
 from ldp_core import engine, optimizer
@@ -89,7 +89,7 @@ def record(setting: Setting, data: str, numbers: Sequence[int]) -> Scene:
 @lru_cache(maxsize=8)
 def _recorded(text: str, data: str, numbers: tuple[int, ...]) -> Scene:
     setting = Setting.model_validate_json(text)
-    table, features = problem(setting.normalise)
+    table, features = learning.problem(setting.normalise)
     table.provenance.require(data)
     algorithm, transcript = setting.algorithm(), optimizer.Transcript()
     agents = algorithm.network.agents
@@ -199,9 +199,5 @@ def shards(params: Params, data: mushrooms.Mushrooms) -> list[dict]:
 
 def blocks(setting: Setting, data: mushrooms.Mushrooms, count: int) -> list[dict]:
     """Return what all shards have: the setting, the data, and the runs of each block."""
-    common = {"params": setting.model_dump(), "data": data.provenance.sha256}
-    starts = range(0, count, RUNS_PER_SHARD)
-    return [
-        {**common, "first_run": start, "count": min(RUNS_PER_SHARD, count - start)}
-        for start in starts
-    ]
+    found = learning.blocks(count, RUNS_PER_SHARD, data)
+    return [{**block, "params": setting.model_dump()} for block in found]

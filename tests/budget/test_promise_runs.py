@@ -28,7 +28,8 @@ def data():
 
 
 def piece(data, learner, first_run=0, count=2, **changes):
-    return {**promise._shard(SMALL, data, learner, first_run, count), **changes}
+    (piece,) = promise._shards(SMALL, data, [learner], count)
+    return {**piece, "first_run": first_run, **changes}
 
 
 def test_the_plan_is_for_ever_and_about_a_whole_data_point():
