@@ -117,16 +117,11 @@ def with_certified(
 ) -> pd.DataFrame:
     """Return the frontier, `exact` renamed `delta`, and rows of arrival "certified" beside it."""
     table = frontier.rename(columns={"exact": "delta"})
-    settings = table[table["arrival"] == "first"].copy()
-    points = settings[cases.KEYS].to_dict("records")
-    settings["delta"] = [certified(params.at(**point), data) for point in points]
-    return pd.concat([table, settings.assign(arrival="certified")], ignore_index=True)
-
-
-def certified(setting: Setting, data: mushrooms.Mushrooms) -> float:
-    """Return the certified max_i delta^i of a setting after its iterations, at most one."""
-    found = accountant.certify(*_public(setting, data), setting.iterations)
-    return float(found.product.max())
+    points = table[table["arrival"] == "first"]
+    publics = [_public(params.at(**each), data) for each in points[cases.KEYS].to_dict("records")]
+    delta = [accountant.certify(*each, params.iterations).product.max() for each in publics]
+    certified = points.assign(delta=delta, arrival="certified")
+    return pd.concat([table, certified], ignore_index=True)
 
 
 def choices_are_free(setting: Setting, data: mushrooms.Mushrooms) -> bool:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import replace
-from functools import lru_cache
 
 import numpy as np
 import pandas as pd
@@ -78,12 +76,7 @@ def quick(params: Params, data: mushrooms.Mushrooms, *, d_0: float, varsigma: fl
     setting = params.at(d_0=d_0, varsigma=varsigma, iterations=min(80, params.iterations))
     setting.check(len(data.labels))
     piece = {**shards.blocks(setting, data, 2)[0], "arrival": "uniform", "amount": 5}
-    return summary(_budget(piece, _cached(json.dumps(piece))))
-
-
-@lru_cache(maxsize=64)
-def _cached(piece: str) -> dict[str, np.ndarray]:
-    return shards.compute(**json.loads(piece))
+    return summary(_budget(piece, shards.compute(**piece)))
 
 
 def bits(params: Params, data: mushrooms.Mushrooms) -> pd.DataFrame:
@@ -159,10 +152,8 @@ def both_at_once(tried: pd.DataFrame, kept: pd.DataFrame, error: float) -> pd.Da
     own = own.assign(step="tried", delta_low=own["delta"] - error, delta_high=np.inf)
     certified = kept.assign(step="certified", delta_low=0.0, delta_high=kept["target"])
     found = pd.concat([own, certified], ignore_index=True)
-    lost, spread = (
-        found["unquantised"] - found["accuracy"],
-        NORMAL * 2**0.5 * found["standard_error"],
-    )
+    lost = found["unquantised"] - found["accuracy"]
+    spread = NORMAL * 2**0.5 * found["standard_error"]
     ends = {"lost_low": lost - spread, "lost_high": lost + spread}
     return found.assign(lost=lost, rows=found["normalise"].map(ROW_NAMES), **ends)
 
@@ -237,21 +228,16 @@ def units(params: Params, learned: pd.DataFrame) -> pd.DataFrame:
     these runs at most, and then it counts as often.
     """
     often = int(learned["arrivals"].max())
-    copies = {
-        "one mushroom, one arrival": 1,
-        f"one data point, {params.samples} mushrooms": params.samples,
-    }
-    copies |= {f"one mushroom that arrives {often} times": often}
-    rows = []
+    copies = {"one mushroom, one arrival": 1}
+    copies[f"one data point, {params.samples} mushrooms"] = params.samples
+    copies[f"one mushroom that arrives {often} times"] = often
+    times, rows = (params.promise_iterations, math.inf), []
     for target in params.promise_targets:
         terms = promise.planned(params, target).terms
         for unit, count in copies.items():
             own = replace(terms, copies=count)
-            ends = (
-                certify(own, t, horizon=params.horizon)
-                for t in (params.promise_iterations, math.inf)
-            )
-            rows.append((target, unit, count, *(float(end.delta.max()) for end in ends)))
+            ends = (certify(own, t, horizon=params.horizon).delta.max() for t in times)
+            rows.append((target, unit, count, *map(float, ends)))
     return pd.DataFrame(rows, columns=["target", "unit", "copies", "delta", "delta_for_ever"])
 
 
@@ -264,15 +250,9 @@ def profiles(params: Params, largest: float = 4.0) -> pd.DataFrame:
         found = promise.planned(params, target).certificate
         bound, mu = found.profile(epsilon).max(axis=-1), found.mu.max()
         near, far = (stats.norm.cdf(half - epsilon / mu) for half in (mu / 2, -mu / 2))
-        tables.append(
-            {
-                "target": target,
-                "epsilon": epsilon,
-                "delta": bound,
-                "gaussian": near - np.exp(epsilon) * far,
-            }
-        )
-    return pd.concat([pd.DataFrame(table) for table in tables], ignore_index=True)
+        curve = {"epsilon": epsilon, "delta": bound, "gaussian": near - np.exp(epsilon) * far}
+        tables.append(pd.DataFrame({"target": target, **curve}))
+    return pd.concat(tables, ignore_index=True)
 
 
 def spending(params: Params, target: float) -> pd.DataFrame:

@@ -135,7 +135,8 @@ def rates(
     if series.empty:
         return None
     figure, panels = house.panels((13.5, 7.6), 2, 2)
-    colours, claimed = _step_colours(series["d_0"]), claimed_slopes(params.nu)
+    palette, claimed = (COLOURS["unquantised"], *STEP_PALETTE), claimed_slopes(params.nu)
+    colours = dict(zip(sorted(series["d_0"].unique()), palette, strict=False))  # 0 is among them
     for axes, (name, title) in zip(panels.flat, MEASURE_TITLES.items(), strict=True):
         for fitted in slopes[slopes["measure"] == name].itertuples():
             chosen = (series["variant"] == fitted.variant) & (series["d_0"] == fitted.d_0)
@@ -150,11 +151,6 @@ def rates(
     bands = f"medians of {params.rate_runs} runs, bands: 5 % to 95 % of them"
     fitted = "Slopes fitted over the last 1.5 decades"
     return house.caption(figure, f"{words} L2-regularised loss; {bands}. {fitted}.")
-
-
-def _step_colours(steps: pd.Series) -> dict[float, str]:
-    quantised = sorted(step for step in steps.unique() if step)
-    return {0.0: COLOURS["unquantised"], **dict(zip(quantised, STEP_PALETTE, strict=False))}
 
 
 def _rate(axes, runs, fitted, colours: dict[float, str]) -> None:

@@ -21,14 +21,10 @@ LEFT_OUT = "The {part} left out: `{name} = 0`."
 
 
 def compared(accuracies: Table) -> tuple[Table, Table]:
-    """Return Fig. 2's two tables: the summary of every variant, and its differences to the twin."""
-    return summary(accuracies), differences(accuracies)
+    """Return Fig. 2's two tables: the summary of every variant, and its differences to the twin.
 
-
-def differences(accuracies: Table) -> Table:
-    """Return per variant and time its accuracy minus the unquantised one, paired over runs.
-
-    Columns variant, t, mean, low, high: the mean and its 95 % interval (normal).
+    These are accuracies minus the unquantised one's, paired over runs, per variant and t: mean, low
+    and high, the mean's 95 % interval (normal).
     """
     per_run = accuracies.groupby(["variant", "t", "run"])["accuracy"].mean().unstack("variant")
     others = per_run.drop(columns="unquantised").sub(per_run["unquantised"], axis=0)
@@ -36,7 +32,7 @@ def differences(accuracies: Table) -> Table:
     shown = found.groupby(["variant", "t"])["difference"].agg(["mean", "std", "count"])
     half = NORMAL * shown["std"] / np.sqrt(shown["count"])
     ends = {"low": shown["mean"] - half, "high": shown["mean"] + half}
-    return shown.assign(**ends)[["mean", "low", "high"]].reset_index()
+    return summary(accuracies), shown.assign(**ends)[["mean", "low", "high"]].reset_index()
 
 
 def final(paired: Table, variant: str = "quantised") -> dict[str, float]:
@@ -142,13 +138,10 @@ def slopes(series: Table) -> Table:
 
 def _fit(own: Table, name: str) -> tuple[float, float, float, int]:
     """Return the mean slope of one measure, the ends of its interval, and the number of runs."""
-    fitted = [_slope(of_run["t"], of_run[name]) for _, of_run in own.groupby("run")]
+    logs = [np.log(of_run[["t", name]].clip(lower=1e-300)) for _, of_run in own.groupby("run")]
+    fitted = [np.polyfit(of_run["t"], of_run[name], 1)[0] for of_run in logs]
     mean, half = np.mean(fitted), student(np.std(fitted, ddof=1), len(fitted))
     return mean, mean - half, mean + half, len(fitted)
-
-
-def _slope(t: pd.Series, values: pd.Series) -> float:
-    return float(np.polyfit(np.log(t), np.log(np.maximum(values, 1e-300)), 1)[0])
 
 
 def of_paper(slopes: Table) -> Table:

@@ -36,7 +36,9 @@ def frontier(compared: Compared, delta: str, what: str) -> Figure:
     panels = figure.subplots(1, len(TITLES), sharey=True)
     for axes, (measure, title) in zip(panels, TITLES.items(), strict=True):
         _panel(axes, found[found["measure"] == measure], delta)
-        _lines(axes, references[references["measure"] == measure])
+        for one in references[references["measure"] == measure].itertuples():
+            line = {"ls": DASHES[one.mechanism], "label": REFERENCES[one.mechanism], "lw": 1}
+            axes.axhline(1.0 - one.accuracy, color="#555555", **line)
         axes.set(title=title, xscale="log", xlabel=DELTAS[delta])
         least, targets = 0.8 * found["attained"].min(), sorted(found["target"].unique())
         axes.set_xticks([x for x in TICKS if least < x < targets[0]] + targets, minor=False)
@@ -52,26 +54,15 @@ def frontier(compared: Compared, delta: str, what: str) -> Figure:
 
 
 def _panel(axes, found: pd.DataFrame, delta: str) -> None:
+    """Draw what is certified, and an open point at what one pair reaches, joined to it."""
     for name in MECHANISMS:
         own = found[found["mechanism"] == name].sort_values("target")
         colour, marker = STYLES[name]
         around = [own["accuracy_high"] - own["accuracy"], own["accuracy"] - own["accuracy_low"]]
         label = f"{MECHANISMS[name]} ({own['bits'].mean():.0f} bits)"
         options = {"color": colour, "marker": marker, "capsize": 3, "label": label}
-        axes.errorbar(own[delta], 1.0 - own["accuracy"], yerr=around, **options)
-        _reached(axes, own, delta, colour, marker)
+        error, left = 1.0 - own["accuracy"], own["attained"]
+        axes.errorbar(own[delta], error, yerr=around, **options)
+        axes.hlines(error, left, own[delta], color=colour, lw=0.7)
+        axes.plot(left, error, color=colour, marker=marker, ls="", mfc="white", ms=4, mew=0.8)
     axes.plot([], [], label=REACHED, marker="o", mfc="none", mec="#555555", color="#555555", lw=0.7)
-
-
-def _reached(axes, own: pd.DataFrame, delta: str, colour: str, marker: str) -> None:
-    """Draw an open point at what one pair reaches, joined to what is certified."""
-    error, left = 1.0 - own["accuracy"], own["attained"]
-    axes.hlines(error, left, own[delta], color=colour, lw=0.7)
-    axes.plot(left, error, color=colour, marker=marker, ls="", mfc="white", ms=4, mew=0.8)
-
-
-def _lines(axes, references: pd.DataFrame) -> None:
-    for one in references.itertuples():
-        label = REFERENCES[one.mechanism]
-        line = {"color": "#555555", "ls": DASHES[one.mechanism], "lw": 1, "label": label}
-        axes.axhline(1.0 - one.accuracy, **line)
