@@ -1,27 +1,24 @@
 """MNIST: 60,000 + 10,000 handwritten digits of 28 x 28 pixels; 10,000 of them ship with the code.
 
-Source: LeCun, Cortes and Burges, the four idx files, downloaded by torchvision, which publishes
-their md5 sums. Licence CC BY-SA 3.0 (as stated by the Keras documentation of the data set). A file
-is believed when its digest is the published one; then its shape is known, too.
+Source: LeCun, Cortes and Burges, the four idx files. Licence CC BY-SA 3.0 (as stated by the Keras
+documentation of the data set). A file is believed when its content has the digest of the original.
 
-The stand-in is the original test file, `t10k`: 10,000 real images in 1.65 MB that anybody can check
-against the published md5. It has to serve for training and testing both, so it is cut into 8000 and
-2000 images that never mix. Its two halves come from different writers and are not equally hard (a
-linear classifier trained on 8000 images of the training file reads 87 % of the first and 93 % of
-the second), so the last fifth of either half is kept for testing: both kinds are in both parts.
+The stand-in is the original test file, `t10k`: 10,000 real images in 1.65 MB whose published md5
+sums anybody can check (data/README.md has them). It has to serve for training and testing both, so
+it is cut into 8000 and 2000 images that never mix. Its two halves come from different writers and
+are not equally hard (a linear classifier trained on 8000 images of the training file reads 87 % of
+the first and 93 % of the second), so the last fifth of either half is kept for testing: both kinds
+are in both parts.
 """
 
 from __future__ import annotations
 
 import gzip
-import importlib
 import os
-import sys
-import tempfile
-from collections.abc import Iterable, Mapping
+import urllib.request
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 
@@ -29,38 +26,14 @@ from companion import files
 from companion.data import store
 from companion.data.store import DataError, Provenance
 
-
-@dataclass(frozen=True)
-class File:
-    """One of the four: its array's shape, the md5 of its .gz, the SHA-256 of what is inside."""
-
-    shape: tuple[int, ...]
-    md5: str
-    sha256: str
-
-
-PUBLISHED: Mapping[str, File] = {
-    "train-images-idx3-ubyte": File(
-        (60000, 28, 28),
-        "f68b3c2dcbeaaa9fbdd348bbdeb94873",
-        "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
-    ),
-    "train-labels-idx1-ubyte": File(
-        (60000,),
-        "d53e105ee54ea40749a09fcbcd1e9432",
-        "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
-    ),
-    "t10k-images-idx3-ubyte": File(
-        (10000, 28, 28),
-        "9fb629c4189551a2d022fa330f9573f3",
-        "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
-    ),
-    "t10k-labels-idx1-ubyte": File(
-        (10000,),
-        "ec29112dd5afa0611ce80d1b7f02629c",
-        "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
-    ),
+PUBLISHED = {  # the SHA-256 of what is inside each file
+    "train-images-idx3-ubyte": "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
+    "train-labels-idx1-ubyte": "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
+    "t10k-images-idx3-ubyte": "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
+    "t10k-labels-idx1-ubyte": "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
 }
+SERVER = "https://ossci-datasets.s3.amazonaws.com/mnist"  # from which torchvision takes it, too
+SECONDS = 60  # in which it must answer
 VERSION, LICENCE = "1998", "CC BY-SA 3.0"
 TESTED = tuple(PUBLISHED)[2:]  # the two that ship
 
@@ -116,30 +89,6 @@ def read(raw: Path, source: str) -> MNIST:
     return MNIST(images, labels, test_images, test_labels, provenance)
 
 
-def import_torchvision() -> ModuleType:
-    """Return torchvision's `datasets` module, on CPU-only builds of torch too.
-
-    There, `import torchvision` fails with "operator torchvision::nms does not exist": its compiled
-    operators need CUDA libraries, yet stand-ins for them are registered all the same. Declaring the
-    two operators' signatures (without an implementation: calling them still fails) lets the import
-    through, and reading MNIST needs none of them.
-    """
-    try:
-        return importlib.import_module("torchvision.datasets")
-    except RuntimeError as error:
-        if "torchvision::nms does not exist" not in str(error):
-            raise
-    for name in [name for name in sys.modules if name.split(".")[0] == "torchvision"]:
-        del sys.modules[name]
-    torch = importlib.import_module("torch")
-    library = torch.library.Library("torchvision", "FRAGMENT")
-    for operator in ("nms", "qnms"):
-        library.define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-    datasets = importlib.import_module("torchvision.datasets")
-    sys.modules["torchvision"]._declared_operators = library  # type: ignore[attr-defined]
-    return datasets
-
-
 def _named(named: Path | None) -> MNIST | None:
     """Return MNIST from the folder the reader named, if all four files are there."""
     raw = named and named / "MNIST" / "raw"
@@ -156,17 +105,17 @@ def _cached() -> MNIST | None:
 
 
 def _downloaded() -> MNIST | None:
-    """Return MNIST as torchvision downloads it: aside, checked, and only then into the cache."""
+    """Return MNIST as it is downloaded: each file is checked, and only then put into the cache."""
     try:
-        _cache().mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".download-", dir=_cache().parent) as aside:
-            import_torchvision().MNIST(aside, download=True)
-            for name in PUBLISHED:
-                files.put(_cache() / name, _content(Path(aside) / "MNIST" / "raw", name))
-    except (OSError, RuntimeError, DataError) as error:
+        for name, digest in PUBLISHED.items():
+            with urllib.request.urlopen(f"{SERVER}/{name}.gz", timeout=SECONDS) as answer:
+                content = gzip.decompress(answer.read())
+            store.check_digest(Path(name), content, digest)
+            files.put(_cache() / name, content)
+    except Exception as error:  # whatever a server, a proxy or a full disk can do
         store.log.warning("MNIST: not downloaded (%s)", store.reason(error))
         return None
-    return read(_cache(), "torchvision's download")
+    return read(_cache(), "the official download")
 
 
 def _cache() -> Path:
@@ -183,25 +132,16 @@ def _complete(raw: Path, quiet: bool = False) -> bool:
     return not missing
 
 
-def _content(raw: Path, name: str) -> bytes:
-    """Return one file's unpacked bytes, whose digest is the published one."""
-    if store.exists(raw / name):
-        content = store.read(raw / name)
-        store.check_digest(raw / name, content, PUBLISHED[name].sha256)
-        return content
-    packed = store.read(raw / f"{name}.gz")
-    store.check_digest(raw / f"{name}.gz", packed, PUBLISHED[name].md5, "md5")
-    return gzip.decompress(packed)
-
-
 def _array(raw: Path, name: str) -> np.ndarray:
     """Return one file's array: behind four bytes and its sizes, images as bytes, labels int64."""
-    shape = PUBLISHED[name].shape
-    start = 4 + 4 * len(shape)
-    array = np.frombuffer(_content(raw, name), np.uint8, offset=start).reshape(shape)
+    path = raw / name if store.exists(raw / name) else raw / f"{name}.gz"
+    content = store.read(path)
+    store.check_digest(path, content, PUBLISHED[name])
+    shape = np.frombuffer(content, ">i4", content[3], offset=4)
+    array = np.frombuffer(content, np.uint8, offset=4 + shape.nbytes).reshape(shape)
     return array if len(shape) > 1 else array.astype(np.int64)
 
 
 def _fingerprint(names: Iterable[str]) -> str:
     """Return one SHA-256 for several files."""
-    return store.sha256("\n".join(PUBLISHED[name].sha256 for name in names).encode())
+    return store.sha256("\n".join(PUBLISHED[name] for name in names).encode())

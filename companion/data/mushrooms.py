@@ -10,16 +10,14 @@ The attribute veil-type has one value only and carries nothing; it is dropped. A
 
 from __future__ import annotations
 
-import gzip
 import os
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from companion.data import store
-from companion.data.store import DataError, Provenance
+from companion.data.store import Provenance
 
 ROWS = 8124
 # of agaricus-lepiota.data, as UCI has it
@@ -98,13 +96,7 @@ def read(path: Path, source: str) -> Mushrooms:
 
 def _table(path: Path) -> np.ndarray:
     """Return the file's letters, `[rows, 23]`: the class and 22 attributes."""
-    content = store.read(path)
-    if path.suffix == ".gz":
-        try:
-            content = gzip.decompress(content)
-        except (OSError, EOFError, zlib.error) as error:
-            raise DataError(path, f"is not a whole gzip file ({store.reason(error)})") from None
-    lines = [line.strip() for line in content.decode("ascii", "replace").splitlines()]
+    lines = [line.strip() for line in store.read(path).decode("ascii", "replace").splitlines()]
     rows = [line for line in lines if line and "shape" not in line.lower()]  # which a header has
     store.check_digest(path, "".join(f"{row}\n" for row in rows).encode(), SHA256)
     return np.array([row.split(",") for row in rows])

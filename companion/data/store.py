@@ -13,11 +13,13 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import gzip
 import hashlib
 import logging
 import os
 import re
 import sys
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
@@ -136,11 +138,14 @@ def listing(folder: Path, suffix: str) -> list[Path]:
 
 
 def read(path: Path) -> bytes:
-    """Return a file's bytes, or say in one sentence why they cannot be had."""
+    """Return a file's bytes, unpacked if it is a .gz, or say why they cannot be had."""
     try:
         content = path.read_bytes()
+        content = gzip.decompress(content) if content and path.suffix == ".gz" else content
     except IsADirectoryError:
         raise DataError(path, "is a folder, it must be a file") from None
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise DataError(path, f"is not a whole gzip file ({reason(error)})") from None
     except OSError as error:
         raise DataError(path, f"cannot be read ({reason(error)})") from None
     if not content:
@@ -159,11 +164,10 @@ def sha256(content) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def check_digest(path: Path, content: bytes, expected: str, algorithm: str = "sha256") -> None:
+def check_digest(path: Path, content: bytes, expected: str) -> None:
     """Raise unless the content has the published digest."""
-    found = hashlib.new(algorithm, content, usedforsecurity=False).hexdigest()
-    if found != expected:
-        raise DataError(path, f"its {algorithm} is {found}, the published one is {expected}")
+    if (found := sha256(content)) != expected:
+        raise DataError(path, f"its sha256 is {found}, the published one is {expected}")
 
 
 def write_cache(path: Path, fill: Callable[[BinaryIO], object]) -> bool:

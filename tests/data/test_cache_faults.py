@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from companion import files
-from companion.data import mnist, recordings
+from companion.data import recordings
 from tests.data import writers
 from tests.data.conftest import cached_files
 
@@ -186,10 +186,3 @@ def test_a_full_disk_simulated(tiny_recordings, cache, caplog, monkeypatch):
     found = recordings.load(writers.PHYSIONET, 1, tiny_recordings)
     assert len(found) == 12 and cached_files(cache) == []
     assert len(caplog.messages) == 1 and "No space left on device" in caplog.messages[0]
-
-
-def test_a_download_that_was_killed_is_not_found_later(cache):
-    """What a killed download leaves: a folder aside with half files in it."""
-    aside = cache / "MNIST" / ".download-abc" / "MNIST" / "raw"
-    writers.mnist_files(aside)
-    assert mnist.load().provenance.kind == "embedded"

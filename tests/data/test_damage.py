@@ -61,9 +61,10 @@ def test_mushrooms_where_the_file_is_a_folder(tmp_path, cache):
 # MNIST: what happens to the packed file of training labels.
 PACKED = {
     "empty": (lambda b: b"", "is empty"),
-    "cut": (lambda b: b[:-5], "its md5 is"),
-    "one bit": (lambda b: b[:-9] + bytes([b[-9] ^ 1]) + b[-8:], "its md5 is"),
-    "a web page": (lambda b: b"<html>404</html>", "its md5 is"),
+    "cut": (lambda b: b[:-5], "is not a whole gzip file"),
+    "one bit": (lambda b: b[:-9] + bytes([b[-9] ^ 1]) + b[-8:], "is not a whole gzip file"),
+    "a web page": (lambda b: b"<html>404</html>", "is not a whole gzip file"),
+    "another file": (lambda b: gzip.compress(b), "its sha256 is"),
 }
 
 

@@ -6,7 +6,6 @@ Each test is skipped by name where its files are not.
 from __future__ import annotations
 
 import gzip
-import hashlib
 from pathlib import Path
 
 import mne
@@ -26,8 +25,6 @@ def _below(real_data: Path, name: str) -> Path:
 
 def test_mnist(real_data, cache):
     raw = _below(real_data, "MNIST/raw")
-    for name, file in mnist.PUBLISHED.items():
-        assert hashlib.md5((raw / f"{name}.gz").read_bytes()).hexdigest() == file.md5
     digits = mnist.load(real_data)
     assert digits.train_images.shape == (60000, 28, 28) and digits.test_images.shape == (
         10000,

@@ -13,7 +13,6 @@ import numpy as np
 
 from companion.data import mnist, recordings
 from companion.data.epochs import CHANNELS, Epochs
-from companion.data.mnist import File
 
 # two trials in each of six runs
 PHYSIONET = replace(recordings.PHYSIONET, trials=12, checked=False)
@@ -21,7 +20,7 @@ PHYSIONET = replace(recordings.PHYSIONET, trials=12, checked=False)
 BNCI = replace(recordings.BNCI2014_001, trials=16)
 
 
-def mnist_files(raw: Path, images: int = 30, packed: bool = True) -> dict[str, File]:
+def mnist_files(raw: Path, images: int = 30, packed: bool = True) -> dict[str, str]:
     """Write four small idx files as MNIST has them; return what would be published about them."""
     random = np.random.default_rng(1)
     published = {}
@@ -33,9 +32,7 @@ def mnist_files(raw: Path, images: int = 30, packed: bool = True) -> dict[str, F
         content = bytes([0, 0, 8, array.ndim]) + np.array(shape, ">u4").tobytes() + array.tobytes()
         gz = gzip.compress(content, mtime=0)
         (raw / (f"{name}.gz" if packed else name)).write_bytes(gz if packed else content)
-        published[name] = File(
-            shape, hashlib.md5(gz).hexdigest(), hashlib.sha256(content).hexdigest()
-        )
+        published[name] = hashlib.sha256(content).hexdigest()
     return published
 
 
