@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -22,23 +21,16 @@ MOST_SYNTHETIC = 99  # their names have two digits
 DATASETS = {dataset.key: dataset for dataset in (BNCI2014_001, PHYSIONET)}
 
 
-@dataclass(frozen=True)
-class Folder:
-    """A folder of epochs in our own form below LDP_DATA, and what its files do not say."""
-
-    name: str
-    band: tuple[float, float] = epochs.UNKNOWN
-    unit: str = "unknown"
-    part: bool = False  # only a part of the trials
-
-
-FOLDERS = {
-    BNCI2014_001.key: (Folder("bnci2014_001"), Folder("bnci2014_001_partial", unit="1", part=True)),
-    PHYSIONET.key: (Folder("physionet"), Folder("physionet_epochs", band=(8.0, 30.0), unit="uV")),
+# folders of epochs in our own form, and what the files of some do not say
+OWN_FORM: dict[str, dict[str, Any]] = {
+    "bnci2014_001": {},
+    "bnci2014_001_partial": {"unit": "1"},  # not all trials
+    "physionet": {},
+    "physionet_epochs": {"band": (8.0, 30.0), "unit": "uV"},
 }
-LAYOUTS = {  # folders below LDP_DATA that may hold the official files in moabb's layout
-    BNCI2014_001.key: ("", "bnci2014_001_raw", "mne_data"),
-    PHYSIONET.key: ("", "physionet_raw", "mne_data"),
+PLACES = {  # below LDP_DATA, in this order; those not above may hold files in moabb's layout
+    "bnci2014_001": ("bnci2014_001", "", "bnci2014_001_raw", "mne_data", "bnci2014_001_partial"),
+    "physionet": ("physionet", "physionet_epochs", "", "physionet_raw", "mne_data"),
 }
 
 
@@ -56,11 +48,6 @@ class Recordings:
     def __getitem__(self, number: int) -> Epochs:
         """Return the trials of the subject with this number."""
         return self.subjects[self.numbers.index(number)]
-
-    @property
-    def fs(self) -> float:
-        """Return the samples per second."""
-        return self.subjects[0].fs
 
     @property
     def ch_names(self) -> tuple[str, ...]:
@@ -111,28 +98,15 @@ def load(
     return found
 
 
-def read_folder(
-    path: Path, numbers: Sequence[int] | None = None, known: Folder | None = None
-) -> list[Epochs]:
-    """Return the subjects of a folder of files in our own form (see `epochs`), ordered by name.
+def read_folder(path: Path, numbers: Sequence[int]) -> list[Epochs]:
+    """Return subjects of a folder of files in our own form (see `epochs`), in this order.
 
-    With `numbers`, only the files whose name ends in one of these numbers (A01.npz and S001.npz are
-    both number 1).
+    A file's name ends in its subject's number: A01.npz and S001.npz are both number 1.
     """
     files = {file: _number(file) for file in store.listing(path, ".npz")}
     if not files:
         raise DataError(path, "has no .npz file")
-    wanted = list(files) if numbers is None else [_only(path, files, number) for number in numbers]
-    found = [epochs.read(file) for file in wanted]
-    if known is None:
-        return found
-    return [_with_known(subject, known) for subject in found]
-
-
-def _with_known(subject: Epochs, known: Folder) -> Epochs:
-    band = known.band if math.isnan(subject.band[0]) else subject.band
-    unit = known.unit if subject.unit == "unknown" else subject.unit
-    return replace(subject, band=band, unit=unit)
+    return [epochs.read(_only(path, files, number)) for number in numbers]
 
 
 def _only(path: Path, files: dict[Path, int | None], number: int) -> Path:
@@ -148,57 +122,43 @@ def _real(
     dataset: Dataset, subjects: tuple[int, ...], named: Path | None, download: bool
 ) -> Recordings | None:
     """Return the subjects from the first place that has all of them."""
-    found = named and (
-        _from_folder(dataset, subjects, named, part=False)
-        or _named_recordings(dataset, subjects, named)
-        or _from_folder(dataset, subjects, named, part=True)
-    )
-    found = found or _cached(dataset, subjects)
-    return _downloaded(dataset, subjects) if found is None and download else found
+    for name in PLACES[dataset.key] if named else ():
+        find = _own_form if name in OWN_FORM else _official
+        if found := find(dataset, subjects, Path(named or "", name)):
+            source = "/".join(filter(None, ("LDP_DATA", name)))
+            source += "" if name in OWN_FORM else ", read by moabb"
+            return _recordings(dataset, subjects, found, source)
+    return _cached(dataset, subjects) or (_downloaded(dataset, subjects) if download else None)
 
 
-def _from_folder(
-    dataset: Dataset, subjects: tuple[int, ...], named: Path, part: bool
-) -> Recordings | None:
-    """Return the subjects from the first folder of epochs that has all of them.
-
-    Say in one line who is missing from another.
-    """
-    for known in (known for known in FOLDERS[dataset.key] if known.part is part):
-        path = named / known.name
-        if not store.exists(path):
-            continue
-        absent = sorted(set(subjects) - {_number(file) for file in store.listing(path, ".npz")})
-        if not absent:
-            found = read_folder(path, subjects, known)
-            return _recordings(dataset, subjects, found, f"LDP_DATA/{known.name}")
+def _own_form(dataset: Dataset, subjects: tuple[int, ...], path: Path) -> list[Epochs]:
+    """Return the subjects from a folder of epochs; none, and say who, if one is missing."""
+    if not store.exists(path):
+        return []
+    absent = sorted(set(subjects) - {_number(file) for file in store.listing(path, ".npz")})
+    if absent:
         names = ", ".join(map(str, absent))
         store.log.warning("%s: has no subject %s, so it is left out", path, names)
-    return None
+        return []
+    return [_with_known(one, OWN_FORM[path.name]) for one in read_folder(path, subjects)]
 
 
-def _named_recordings(
-    dataset: Dataset, subjects: tuple[int, ...], named: Path
-) -> Recordings | None:
-    for name in LAYOUTS[dataset.key]:
-        if not recordings.missing(dataset, subjects, named / name):
-            found = [recordings.load(dataset, subject, named / name) for subject in subjects]
-            place = "/".join(filter(None, ("LDP_DATA", name)))
-            return _recordings(dataset, subjects, found, f"{place}, read by moabb")
-    return None
+def _with_known(one: Epochs, known: dict) -> Epochs:
+    unsaid = [name for name in known if getattr(one, name) in (epochs.UNKNOWN, "unknown")]
+    return replace(one, **{name: known[name] for name in unsaid})
+
+
+def _official(dataset: Dataset, subjects: tuple[int, ...], path: Path) -> list[Epochs]:
+    if recordings.missing(dataset, subjects, path):
+        return []
+    return [recordings.load(dataset, subject, path) for subject in subjects]
 
 
 def _cached(dataset: Dataset, subjects: tuple[int, ...]) -> Recordings | None:
     """Return the subjects from recordings or trials in the cache; damaged ones count as absent."""
-    raw = store.cache_folder() / "recordings"
-    is_raw = not recordings.missing(dataset, subjects, raw)
     try:
-        found = [
-            recordings.load(dataset, subject, raw)
-            if is_raw
-            else recordings.cached(dataset, subject)
-            for subject in subjects
-        ]
+        found: list = _official(dataset, subjects, store.cache_folder() / "recordings")
+        found = found or [recordings.cached(dataset, subject) for subject in subjects]
     except DataError as error:
         store.forget(error)
         return None
@@ -298,14 +258,10 @@ def _numbers(dataset: str, subjects: Sequence[int]) -> tuple[int, ...]:
 
 def _check_alike(subjects: Sequence[Epochs]) -> None:
     """Raise unless all subjects have the same electrodes, rate, number of samples and classes."""
-    first = subjects[0]
-    for subject in subjects[1:]:
-        for name in ("fs", "ch_names", "classes"):
-            mine, theirs = getattr(first, name), getattr(subject, name)
-            if mine != theirs:
-                problem = f"has {name} = {theirs}, but {first.subject} has {mine}"
+    names = ("fs", "ch_names", "classes", "samples")
+    facts = [(one.fs, one.ch_names, one.classes, one.X.shape[2]) for one in subjects]
+    for subject, theirs in zip(subjects, facts, strict=True):
+        for name, mine, other in zip(names, facts[0], theirs, strict=True):
+            if mine != other:
+                problem = f"has {name} = {other}, but {subjects[0].subject} has {mine}"
                 raise DataError(subject.subject, problem)
-        mine, theirs = first.X.shape[2], subject.X.shape[2]
-        if mine != theirs:
-            problem = f"has {theirs} samples a trial, but {first.subject} has {mine}"
-            raise DataError(subject.subject, problem)

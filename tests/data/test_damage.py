@@ -290,7 +290,7 @@ def test_epochs_where_the_file_is_a_folder(tmp_path, cache):
 
 
 def test_a_folder_without_any_file(tmp_path, cache):
-    refused(lambda: eeg.read_folder(tmp_path), tmp_path, "has no .npz file", cache)
+    refused(lambda: eeg.read_folder(tmp_path, [1]), tmp_path, "has no .npz file", cache)
 
 
 UNPRIVILEGED = """
@@ -300,8 +300,8 @@ from companion.data import eeg, mushrooms, store
 
 if os.geteuid() == 0:  # chmod does not stop root
     os.setuid(65534)
-{"file": store.read, "mushrooms": mushrooms.load, "folder": eeg.read_folder}[\
-sys.argv[1]](Path(sys.argv[2]))
+folder = lambda path: eeg.read_folder(path, [1])
+{"file": store.read, "mushrooms": mushrooms.load, "folder": folder}[sys.argv[1]](Path(sys.argv[2]))
 """
 
 

@@ -151,7 +151,7 @@ def test_bnci_partial(real_data):
     _below(real_data, "bnci2014_001_partial")
     found = eeg.load("bnci2014_001", folder=real_data)
     assert found.provenance.part == "all 9 subjects, 954 of 5184 trials, 0.5 to 2.5 s after the cue"
-    assert found.fs == 250.0 and found.classes == ("left_hand", "right_hand", "feet", "tongue")
+    assert found[1].fs == 250.0 and found.classes == ("left_hand", "right_hand", "feet", "tongue")
     for number, subject in zip(found.numbers, found.subjects, strict=True):
         assert subject.X.shape == (106, 22, 500) and subject.band == (8.0, 30.0)
         assert np.bincount(subject.y[subject.session == 0]).tolist() == [21, 24, 21, 23]
