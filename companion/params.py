@@ -7,6 +7,7 @@ parameter is refused, whoever typed it and wherever.
 from __future__ import annotations
 
 import ast
+import dataclasses
 import difflib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -94,7 +95,7 @@ class Params(BaseModel):
 
     def record(self, notebook: str, profile: str, *data) -> dict[str, Any]:
         """Return what every figure is saved with: notebook, the data's provenance, parameters."""
-        sets = [each.provenance.as_dict() for each in data]
+        sets = [dataclasses.asdict(each.provenance) for each in data]
         values = {"profile": profile, **self.model_dump()}
         return {"notebook": notebook, "data": sets, "params": values}
 

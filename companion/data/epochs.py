@@ -24,11 +24,8 @@ import hashlib
 import io
 import math
 import zipfile
-import zlib
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 
@@ -100,11 +97,6 @@ class Epochs:
             digest.update(np.ascontiguousarray(array, dtype="i1").data)
         return digest.hexdigest()
 
-    def select(self, rows: np.ndarray) -> Epochs:
-        """Return only some trials, by mask or by number."""
-        names = ("X", "y", "session", "run")
-        return replace(self, **{name: getattr(self, name)[rows] for name in names})
-
     def between(self, start: float, stop: float) -> Epochs:
         """Return the part of every trial from `start` to `stop` seconds after the cue.
 
@@ -170,16 +162,11 @@ def read_with_texts(path: Path) -> tuple[Epochs, dict[str, str]]:
 
 def write(path: Path, epochs: Epochs, **extra: str) -> None:
     """Write one subject's trials in our form, with `extra` strings, whole or not at all."""
-    files.write(path, filler(epochs, **extra))
-
-
-def filler(epochs: Epochs, **extra: str) -> Callable[[BinaryIO], None]:
-    """Return the function that writes the trials into an open file."""
     names = ["X", "y", "session", "run", "fs", "ch_names", "classes", "unit"]
     names += [name for name in ("band", "window") if getattr(epochs, name) != UNKNOWN]
     arrays = {name: np.asarray(getattr(epochs, name)) for name in names}
     texts = {name: np.asarray(text) for name, text in {"sha256": epochs.digest(), **extra}.items()}
-    return lambda file: np.savez(file, allow_pickle=False, **arrays, **texts)
+    files.write(path, lambda file: np.savez(file, allow_pickle=False, **arrays, **texts))
 
 
 def _epochs(subject: str, arrays: dict[str, np.ndarray]) -> Epochs:
@@ -286,12 +273,5 @@ def _arrays(path: Path) -> dict[str, np.ndarray]:
         zipfile.ZipFile(content).close()  # else numpy would take it for a pickle
         with np.load(content, allow_pickle=False) as archive:
             return {name: np.asarray(archive[name]) for name in archive.files}
-    except (
-        zipfile.BadZipFile,
-        zlib.error,
-        OSError,
-        RuntimeError,
-        ValueError,
-        MemoryError,
-    ) as error:
+    except Exception as error:  # zipfile, zlib and numpy raise almost anything on damaged bytes
         raise DataError(path, f"is not a whole .npz file ({store.reason(error)})") from None

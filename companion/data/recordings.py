@@ -16,18 +16,17 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import io
 import json
 import logging
 import math
 import os
 import warnings
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 
@@ -47,13 +46,12 @@ class Dataset:
 
     `runs` are the numbers of the runs in the order in which moabb counts them. `alike` says whether
     everybody has `trials` trials at `fs`; if not, whoever was sampled at another rate is resampled.
-    `checked` says whether published SHA-256 sums exist for the files; without them only their
-    structure can be checked.
+    `title` is moabb's name for it. `checked` says whether published SHA-256 sums exist for the
+    files; without them only their structure can be checked.
     """
 
     key: str
     title: str
-    moabb_class: str
     people: int
     file_pattern: str
     parts: tuple[str, ...]
@@ -79,7 +77,6 @@ class Dataset:
 BNCI2014_001 = Dataset(
     key="bnci2014_001",
     title="BNCI2014_001",
-    moabb_class="BNCI2014_001",
     people=9,
     file_pattern="MNE-bnci-data/~bci/database/001-2014/A{subject:02d}{part}.mat",
     parts=("T", "E"),
@@ -96,7 +93,6 @@ BNCI2014_001 = Dataset(
 PHYSIONET = Dataset(
     key="physionet",
     title="PhysionetMI",
-    moabb_class="PhysionetMI",
     people=109,
     file_pattern="MNE-eegbci-data/files/eegmmidb/1.0.0/S{subject:03d}/S{subject:03d}R{part}.edf",
     parts=("04", "06", "08", "10", "12", "14"),
@@ -141,7 +137,11 @@ def load(dataset: Dataset, subject: int, raw: Path) -> Recorded:
     if found is None:
         found = _by_moabb(dataset, subject, raw, source)
         texts = {"source": source, "recorded_fs": repr(found.recorded_fs)}
-        store.write_cache(cache_path(dataset, subject), epochs.filler(found, **texts))
+        path = cache_path(dataset, subject)
+        try:
+            epochs.write(path, found, **texts)
+        except OSError as error:  # a full disk must not cost data
+            store.log.warning("%s: not cached (%s)", path, store.reason(error))
     return found
 
 
@@ -178,7 +178,7 @@ def download(dataset: Dataset, subject: int) -> Path:
     try:
         raw.mkdir(parents=True, exist_ok=True)
         with _moabb(raw) as (datasets, _):
-            getattr(datasets, dataset.moabb_class)().data_path(subject)
+            getattr(datasets, dataset.title)().data_path(subject)
     except Exception as error:  # whatever a server, a proxy or a full disk can do
         problem = f"subject {subject} was not downloaded ({store.reason(error)})"
         raise DataError(dataset.title, problem) from None
@@ -208,7 +208,7 @@ def _by_moabb(dataset: Dataset, subject: int, raw: Path, source: str) -> Recorde
     path = raw / dataset.files(subject)[0]
     try:
         with _moabb(raw) as (datasets, paradigms):
-            instance, cut = getattr(datasets, dataset.moabb_class)(), _paradigm(dataset, paradigms)
+            instance, cut = getattr(datasets, dataset.title)(), _paradigm(dataset, paradigms)
             found = cut.get_data(instance, subjects=[subject], return_epochs=True)
             recorded_fs = found[0].info["sfreq"]
             if recorded_fs != dataset.fs and not dataset.alike:
@@ -290,33 +290,13 @@ def _check_file(dataset: Dataset, path: Path) -> str:
         published = _published_sums().get("/".join(path.parts[-2:]), "unknown")
         store.check_digest(path, content, published)
     elif path.suffix == ".mat":
-        _check_mat(path, content)
-    return store.sha256(content)
+        from scipy import io as matlab
 
-
-def _check_mat(path: Path, content: bytes) -> None:
-    """Raise unless a MATLAB 5 file is a chain of whole elements, whose packed ones are sound.
-
-    An element is a type and a length, four bytes each, and its content.
-    """
-    if not content.startswith(b"MATLAB 5.0 MAT-file"):
-        raise DataError(path, "does not start with a MATLAB 5 header")
-    order: Literal["little", "big"] = "little" if content[126:128] == b"IM" else "big"
-    position, packed = 128, 15
-    while position < len(content):
-        tag = content[position : position + 8]
-        kind, size = int.from_bytes(tag[:4], order), int.from_bytes(tag[4:], order)
-        start, end = position + 8, position + 8 + size
-        if end > len(content):
-            raise DataError(path, f"has {len(content)} bytes, its MATLAB elements need {end}")
         try:
-            _ = zlib.decompress(content[start:end]) if kind == packed else b""
-        except zlib.error as error:
-            problem = f"has a damaged MATLAB element ({store.reason(error)})"
-            raise DataError(path, problem) from None
-        position = end if kind == packed else end + -size % 8  # packed ones are not padded
-    if position == 128:
-        raise DataError(path, "has a MATLAB 5 header and nothing behind it")
+            matlab.loadmat(io.BytesIO(content))
+        except Exception as error:  # scipy raises almost anything on damaged bytes
+            raise DataError(path, f"is not a whole MATLAB file ({store.reason(error)})") from None
+    return store.sha256(content)
 
 
 def _remove_damaged(dataset: Dataset, subject: int, raw: Path) -> list[DataError]:

@@ -20,9 +20,7 @@ import os
 import re
 import sys
 import zlib
-from collections.abc import Callable
 from pathlib import Path
-from typing import BinaryIO
 
 from companion import files
 
@@ -68,10 +66,6 @@ class Provenance:
             raise ValueError(f"kind = {self.kind!r} must be one of {', '.join(KINDS)}")
         if not re.fullmatch("[0-9a-f]{64}", self.sha256):
             raise ValueError(f"sha256 = {self.sha256!r} must be 64 hexadecimal digits")
-
-    def as_dict(self) -> dict[str, str]:
-        """Return the record as a dictionary of strings."""
-        return dataclasses.asdict(self)
 
     def require(self, sha256: str) -> None:
         """Raise unless these are the data that were meant: a shard's result depends on them."""
@@ -168,16 +162,6 @@ def check_digest(path: Path, content: bytes, expected: str) -> None:
     """Raise unless the content has the published digest."""
     if (found := sha256(content)) != expected:
         raise DataError(path, f"its sha256 is {found}, the published one is {expected}")
-
-
-def write_cache(path: Path, fill: Callable[[BinaryIO], object]) -> bool:
-    """Write a cache file if possible, and say so if not: a full disk must not cost data."""
-    try:
-        files.write(path, fill)
-    except OSError as error:
-        log.warning("%s: not cached (%s)", path, reason(error))
-        return False
-    return True
 
 
 def forget(error: DataError) -> None:

@@ -108,12 +108,6 @@ def test_the_digest_sees_every_part():
     assert replace(one, subject="somebody else").digest() == one.digest()
 
 
-def test_select_keeps_rows_together():
-    one = writers.epochs()
-    second = one.select(one.session == 1)
-    assert len(second) == 4 and (second.session == 1).all() and (one.X[4:] == second.X).all()
-
-
 def test_a_narrow_band_is_left_alone_and_a_wide_one_is_filtered():
     one = writers.epochs(trials=4, samples=400, band=(0.0, 45.0))
     time = np.arange(400) / 100.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 import hashlib
 import json
@@ -101,7 +102,7 @@ def test_every_spelling_of_the_file_gives_the_same_data(data, name, tmp_path, mo
 
 
 def test_provenance_goes_into_json_and_names_no_folder_of_this_machine(data, tmp_path):
-    record = json.loads(json.dumps(data.provenance.as_dict()))
+    record = json.loads(json.dumps(dataclasses.asdict(data.provenance)))
     assert record["kind"] == "real" and record["licence"] == "CC BY 4.0"
     assert str(store.SHIPPED) not in json.dumps(record)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import logging
 import pickle
@@ -35,13 +36,13 @@ def test_a_stand_in_says_so_in_its_caption():
 
 
 def test_a_record_survives_json():
-    assert Provenance(**json.loads(json.dumps(RECORD.as_dict()))) == RECORD
+    assert Provenance(**json.loads(json.dumps(dataclasses.asdict(RECORD)))) == RECORD
 
 
 @pytest.mark.parametrize(("field", "value"), [("kind", "fake"), ("sha256", "abc")])
 def test_a_wrong_record_is_refused(field, value):
     with pytest.raises(ValueError, match=f"{field} = '{value}' must be"):
-        Provenance(**(RECORD.as_dict() | {field: value}))
+        Provenance(**(dataclasses.asdict(RECORD) | {field: value}))
 
 
 def test_a_load_says_one_line_to_the_log(caplog):
