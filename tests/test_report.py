@@ -341,17 +341,13 @@ def test_a_promise_that_is_no_better_than_guessing_says_so(house):
     assert " ".join(markdown.promises(found).split()).count("(no better than guessing)") == 1
 
 
-def test_a_figure_has_the_heading_of_the_cell_that_saves_it_or_calls_who_does(tmp_path):
-    (tmp_path / "companion" / "room").mkdir(parents=True)
-    code = "def bars(table):\n    return kept(table, 'fig4_bars')\n\n\ndef other():\n    pass\n"
-    (tmp_path / "companion" / "room" / "figures.py").write_text(code)
-    saved_by = gather.figures_by_function(tmp_path / "companion")
-    assert saved_by == {"figures.bars": ["fig4_bars"]}
-    cells = [nbformat.v4.new_markdown_cell(f"## {title}") for title in ("One", "Two")]
-    cells.insert(1, nbformat.v4.new_code_cell("figures.bars(tried)\nfigures.other()"))
-    cells.append(nbformat.v4.new_code_cell("save(fig, 'fig4_direct')"))
-    notebook = nbformat.v4.new_notebook(cells=cells)
-    assert gather._headings(notebook, saved_by) == [("fig4_bars", "One"), ("fig4_direct", "Two")]
+def test_a_figure_of_ours_has_a_heading_of_its_notebook():
+    committed = gather.gather(ROOT / "figures", ROOT)
+    drawn = {figure.name: figure.notebook for figure in committed.figures}
+    assert gather.CAPTIONS.keys() | gather.OURS.keys() == drawn.keys()
+    for name, heading in gather.OURS.items():
+        text = (ROOT / "notebooks" / f"{drawn[name]}.ipynb").read_text(encoding="utf-8")
+        assert f"# {heading}" in re.sub(r"[$`*]", "", text), name
 
 
 def test_a_run_is_recorded_beside_the_others(tmp_path):

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import re
 from collections import Counter
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 
 import nbformat
@@ -17,20 +15,19 @@ from companion import promises as made
 from companion.claims import VERDICTS, Claim, load
 from companion.publish.report import provenance
 
-CAPTIONS = yaml.safe_load(Path(__file__).with_name("figures.yaml").read_text(encoding="utf-8"))
-NAMED = re.compile(r"[\"'](fig\d\w*)[\"']")  # a figure, in code
+KNOWN = yaml.safe_load(Path(__file__).with_name("figures.yaml").read_text(encoding="utf-8"))
+CAPTIONS, OURS = KNOWN["paper"], KNOWN["ours"]
 Table = dict[str, list] | list[dict]
 SPELLINGS = {"mnist": "MNIST", "idlg": "iDLG", "eeg": "EEG"}
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure on disk: its picture, the notebook and heading it stands under, and its record."""
+    """A figure on disk: its picture, the notebook that draws it, and its record."""
 
     name: str
     path: Path
     notebook: str
-    heading: str
     params: dict
     data: list[dict]
     numbers: dict
@@ -43,7 +40,8 @@ class Figure:
     @property
     def caption(self) -> str:
         """Return the paper's caption where it has one, else the heading in our notebook."""
-        return CAPTIONS.get(self.name, {"caption": self.heading})["caption"]
+        plain = self.name.partition("_")[2].replace("_", " ").capitalize() or self.name
+        return CAPTIONS.get(self.name, {"caption": OURS.get(self.name, plain)})["caption"]
 
     @property
     def stand_ins(self) -> set[str]:
@@ -155,15 +153,13 @@ def gather(folder: Path, root: Path) -> Found:
     """Return what is in a folder of figures; notebooks and documents are the project's."""
     places = sorted((root / "notebooks").glob("[0-9]*.ipynb"))
     contents = {place.stem: nbformat.read(place, as_version=4) for place in places}
-    saved_by = figures_by_function(root / "companion")
-    headings = dict(pair for text in contents.values() for pair in _headings(text, saved_by))
     paths = [path for path in folder.glob("fig*.json") if path.with_suffix(".png").exists()]
     choices = root / "docs" / "silent_choices.md"
     return Found(
         folder=folder,
         notebooks=_notebooks(contents, folder),
         claims=[claim for claim in load(folder) if claim.notebook in contents],
-        figures=[_figure(path, headings) for path in sorted(paths, key=_order)],
+        figures=[_figure(path) for path in sorted(paths, key=_order)],
         choices=choices.read_text("utf-8").partition("\n")[2].strip() if choices.exists() else "",
         promises=made.load(folder),
     )
@@ -178,7 +174,7 @@ def _notebooks(contents: dict[str, nbformat.NotebookNode], folder: Path) -> list
     ]
 
 
-def _figure(path: Path, headings: dict[str, str]) -> Figure:
+def _figure(path: Path) -> Figure:
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
         name, notebook, data = record["figure"], record["notebook"], list(record["data"])
@@ -186,9 +182,7 @@ def _figure(path: Path, headings: dict[str, str]) -> Figure:
     except (ValueError, KeyError, TypeError) as error:
         problem = f"{type(error).__name__}: {error}"
         raise ValueError(f"{path.name} is not the record of a figure ({problem})") from None
-    plain = name.partition("_")[2].replace("_", " ").capitalize() or name
-    heading = headings.get(name, plain)  # no notebook may save it any more
-    return Figure(name, path.with_suffix(".png"), notebook, heading, params, data, numbers)
+    return Figure(name, path.with_suffix(".png"), notebook, params, data, numbers)
 
 
 def _order(path: Path) -> tuple[int, str]:
@@ -201,47 +195,3 @@ def _title(notebook: nbformat.NotebookNode, otherwise: str) -> str:
     text = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
     found = re.search(r"(?m)^# (?:\d+\.\s*)?(.+)$", text)
     return found[1].strip() if found else otherwise
-
-
-def headings_by_cell(notebook: nbformat.NotebookNode) -> list[str]:
-    """Return, for every cell, the last heading at or above it, as plain words."""
-    heading, found = "", []
-    for cell in notebook.cells:
-        lines = re.findall(r"(?m)^#+ (.+)$", cell.source) if cell.cell_type == "markdown" else []
-        heading = re.sub(r"[$`*]", "", lines[-1]).strip() if lines else heading
-        found.append(heading)
-    return found
-
-
-def _headings(notebook: nbformat.NotebookNode, saved_by: dict[str, list]) -> list[tuple[str, str]]:
-    """Return every figure that a notebook saves, with the heading it stands under.
-
-    A cell saves the figures that it names, and those of the functions of its room that it calls.
-    """
-    cells = zip(notebook.cells, headings_by_cell(notebook), strict=True)
-    code = [(cell.source, heading) for cell, heading in cells if cell.cell_type == "code"]
-    called = [(re.findall(r"\b(\w+\.\w+)\(", source), heading) for source, heading in code]
-    indirect = [(saved_by.get(each, []), heading) for names, heading in called for each in names]
-    direct = [(NAMED.findall(source), heading) for source, heading in code]
-    return [(figure, heading) for names, heading in [*indirect, *direct] for figure in names]
-
-
-@cache
-def figures_by_function(package: Path) -> dict[str, list[str]]:
-    """Return the figures that the functions of the rooms name: {"figures.ablation": [...]}."""
-    found: dict[str, list[str]] = {}
-    for path in sorted(package.glob("*/*.py")):
-        text = path.read_text(encoding="utf-8")
-        for name, figures in _named_in(text) if NAMED.search(text) else ():
-            found.setdefault(f"{path.stem}.{name}", []).extend(figures)
-    return found
-
-
-def _named_in(text: str) -> list[tuple[str, list[str]]]:
-    """Return the functions of a module that name figures, with the names."""
-    lines, found = text.splitlines(), []
-    for node in ast.parse(text).body:
-        if isinstance(node, ast.FunctionDef):
-            body = "\n".join(lines[node.lineno - 1 : node.end_lineno])
-            found.append((node.name, NAMED.findall(body)))
-    return [(name, figures) for name, figures in found if figures]

@@ -29,13 +29,23 @@ def render(path: Path, found: gather.Found, elsewhere: Sequence[tuple[str, str]]
     notebook = nbformat.read(path, as_version=4)
     pages = [(f"{other.name}.html", other.topic) for other in found.notebooks if other.executed]
     titles = {other.name: other.title for other in found.notebooks}
-    cells = map(_cell, notebook.cells, gather.headings_by_cell(notebook))
+    cells = map(_cell, notebook.cells, _headings(notebook))
     return markup.environment.get_template("notebook.html").render(
         title=titles.get(path.stem, path.stem),
         menu=[REPORT, *pages, *elsewhere],
         cells=list(cells),
         code_style=CODE_STYLE,
     )
+
+
+def _headings(notebook: nbformat.NotebookNode) -> list[str]:
+    """Return, for every cell, the last heading at or above it, as plain words."""
+    heading, found = "", []
+    for cell in notebook.cells:
+        lines = re.findall(r"(?m)^#+ (.+)$", cell.source) if cell.cell_type == "markdown" else []
+        heading = re.sub(r"[$`*]", "", lines[-1]).strip() if lines else heading
+        found.append(heading)
+    return found
 
 
 def _deeper(link: str) -> str:
