@@ -21,7 +21,6 @@ DISK_NEEDED = 4 * 10**9  # bytes: 2.3 GB installed, and the wheels while they ar
 COST = "2.3 GB on disk, 0.4 GB of memory; a minute with uv, three with pip"
 GRAPHICS_CARDS = r"nvidia-|cuda-|triton"  # pins that torch's CPU build does without
 EXACTLY = ("--no-deps", "--require-hashes", "--only-binary", ":all:")
-UNPACKING = ("Installing collected", "Prepared ")  # how pip and uv announce their last part
 SECONDS_FOR_UV = 60  # fetching uv is given up after this
 UV_OPTIONS = {  # what uv calls pip's settings
     "index-url": "--index-url",
@@ -96,16 +95,10 @@ def keep_inside(root=ROOT):
         os.environ.setdefault(name, folder)
         os.makedirs(os.environ[name], exist_ok=True)
     if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
-        _keep_compiled(os.path.join(root, "data", "cache", "bytecode"))
-
-
-def _keep_compiled(folder):
-    """Keep what Python compiles in a folder of ours, where none may lie beside the sources.
-
-    Else every command, kernel and worker compiles torch, pandas and the like anew: five seconds.
-    """
-    sys.pycache_prefix = os.environ.setdefault("PYTHONPYCACHEPREFIX", folder)
-    sys.dont_write_bytecode = False
+        # not beside the sources, then; but else each process compiles torch anew: five seconds
+        compiled = os.path.join(root, "data", "cache", "bytecode")
+        sys.pycache_prefix = os.environ.setdefault("PYTHONPYCACHEPREFIX", compiled)
+        sys.dont_write_bytecode = False
 
 
 def venv_python(root=ROOT):
@@ -114,18 +107,18 @@ def venv_python(root=ROOT):
     return os.path.join(root, ".venv", folder, name)
 
 
-def require_python(version=None):
+def require_python():
     """Raise SetupError when this Python is too old for the pins."""
-    version = tuple(version or sys.version_info[:3])
+    version = tuple(sys.version_info[:3])
     if version < OLDEST_PYTHON:
         oldest, this = (".".join(map(str, number)) for number in (OLDEST_PYTHON, version))
         needed = f"Python {oldest} or newer is needed, this is {this}"
         raise SetupError(f"{needed}: name another one with `make PYTHON=python3.11 ...`")
 
 
-def require_disk(root=ROOT, free=None):
+def require_disk(root=ROOT):
     """Raise SetupError when there is no room for the installation."""
-    free = shutil.disk_usage(root).free if free is None else free
+    free = shutil.disk_usage(root).free
     if free < DISK_NEEDED:
         needed = f"the installation needs {DISK_NEEDED / 1e9:.0f} GB"
         raise SetupError(f"the disk has {free / 1e9:.1f} GB left, {needed}")
@@ -190,16 +183,19 @@ def uv_options(listed):
     return options + (["--no-index"] if settings.get("no-index") in (["true"], ["1"]) else [])
 
 
-def cpu_build(text, offered):
+def cpu_build(every, offered):
     """Return the pins with torch's CPU build for torch, where `pip index versions` offers it.
 
-    Asked for the plain version, pip would take the build for graphics cards and uv would miss the
-    hash of the other. Only on Linux are they two: elsewhere the plain one is for CPUs.
+    That one does without the pins for graphics cards. Asked for the plain version, pip would take
+    the build for these, and uv would miss the hash of the other. Only on Linux are they two:
+    elsewhere the plain one is for CPUs, and pins for graphics cards say that they are for Linux.
     """
-    pinned = re.search(r"(?m)^torch==\S+", text)
-    if pinned and pinned.group()[len("torch==") :] + "+cpu" in re.split(r"[\s,]+", offered):
-        return text.replace(pinned.group(), pinned.group() + "+cpu")
-    return text
+    version = dict(every).get("torch", "").partition("==")[2].partition(" ")[0]
+    if not version or version + "+cpu" not in re.split(r"[\s,]+", offered):
+        return every
+    basic = [pin for pin in every if not re.match(GRAPHICS_CARDS, pin[0])]
+    plain, other = (f"torch=={version}{build} " for build in ("", "+cpu"))
+    return [(name, text.replace(plain, other)) for name, text in basic]
 
 
 def _make_venv(root):
@@ -229,54 +225,37 @@ def _succeeds(command, seconds=None):
 
 
 def _install_pins(root):
-    """Install all pins but those for graphics cards, and these too when torch asks for them."""
-    every = pins(root)
-    basic = [pin for pin in every if not re.match(GRAPHICS_CARDS, pin[0])]
-    print(f"Installing {len(basic)} pinned packages into .venv (once; {COST})", flush=True)
-    _install_list(root, basic)
-    if len(basic) < len(every) and _torch_asks_for_graphics_cards(root):
-        print("This build of torch needs libraries for graphics cards: 2.3 GB to fetch", flush=True)
-        require_disk(root)
-        _install_list(root, [pin for pin in every if pin not in basic])
-    shutil.rmtree(_inside(root, "uv-cache"), ignore_errors=True)
-
-
-def _torch_asks_for_graphics_cards(root):
-    ask = "import importlib.metadata as m; print(*(m.requires('torch') or ()), sep='\\n')"
-    said = subprocess.check_output([venv_python(root), "-c", ask]).decode()
-    return re.search(f"(?m)^(?:{GRAPHICS_CARDS})", said) is not None
-
-
-def _install_list(root, wanted):
-    """Install these pins by uv or else by pip; LDP_INSTALLER names the only one to be tried."""
-    ways = {"uv": _install_by_uv, "pip": _install_by_pip}
+    """Install the pins by uv or else by pip; LDP_INSTALLER names the only one to be tried."""
+    ways = {"uv": _by_uv, "pip": lambda root, text: _run(root, _pip_command(root, text))}
     named = os.environ.get("LDP_INSTALLER")
     if named and named not in ways:
         raise SetupError(f"LDP_INSTALLER is {named!r}, but must be uv or pip")
-    text, reason = _with_cpu_build(root, "".join(text for _, text in wanted)), None
+    wanted, reason = _wanted(root), None
+    print(f"Installing {len(wanted)} pinned packages into .venv (once; {COST})", flush=True)
     for name in [named] if named else ways:
         if reason:
             print(f"  uv cannot ({reason}); pip tries", flush=True)
-        reason = ways[name](root, text) if text else None
+        reason = ways[name](root, "".join(text for _, text in wanted)) if wanted else None
         if reason is None:
+            shutil.rmtree(_inside(root, "uv-cache"), ignore_errors=True)
             return
     raise SetupError(f"{reason} (details: .venv/install.log)")
 
 
-def _with_cpu_build(root, text):
+def _wanted(root):
+    """Return the pins for this machine, and say so where they include those for graphics cards."""
+    every = pins(root)
+    if "torch" not in dict(every) or not sys.platform.startswith("linux"):
+        return every
     ask = [venv_python(root), "-m", "pip", "index", "versions", "torch"]
-    if not re.search(r"(?m)^torch==", text) or not sys.platform.startswith("linux"):
-        return text
     asked = subprocess.run(ask, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    return cpu_build(text, asked.stdout.decode(errors="replace"))
+    wanted = cpu_build(every, asked.stdout.decode(errors="replace"))
+    if wanted == every:
+        print("The index has torch for graphics cards alone: 2.3 GB more to fetch", flush=True)
+    return wanted
 
 
-def _install_by_pip(root, text):
-    """Return None when pip has installed these pins, else why it has not."""
-    return _run(root, _pip_command(root, text))
-
-
-def _install_by_uv(root, text):
+def _by_uv(root, text):
     """Return None when uv has installed these pins, else why it has not."""
     uv = _find_uv(root)
     if uv is None:
@@ -340,23 +319,15 @@ def _run(root, command):
             for line in installer.stdout:
                 log.write(line)
                 printed.append(line)
-                if time.time() - said > 20 or line.startswith(UNPACKING):
+                if time.time() - said > 20:
                     said = time.time()
-                    print(f"  {said - start:3.0f} s: {_phase(printed)}", flush=True)
+                    print(f"  {said - start:3.0f} s: {line.strip()[:80]}", flush=True)
         return explain("".join(printed)) if installer.wait() else None
     finally:
         signal.signal(signal.SIGINT, heeded)
         if installer is not None and installer.poll() is None:
             installer.kill()
             installer.wait()
-
-
-def _phase(printed):
-    """Return in few words how far an installer is, from the lines it has printed."""
-    if any(line.startswith(UNPACKING) for line in printed):
-        return "unpacking"
-    begun = sum(line.startswith(("Collecting ", "Processing ")) for line in printed)
-    return f"downloading, {begun} so far" if begun else "downloading"
 
 
 def _put_on_path(root):
