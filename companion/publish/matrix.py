@@ -17,7 +17,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from companion.publish import CommandError, columns, environment, processors
@@ -32,35 +31,20 @@ PYTHONS = ("python3.11", "python3.12", "python3.13")
 ROWS = (*processors.VARIABLES, ONE_CORE, BUSY, *PYTHONS)
 PARTS = ("tests", "verify")
 LEFT_OUT = (".git", ".venv", "*cache", "__pycache__", ".hypothesis", ".ipynb_checkpoints")
-NAMES_SHOWN = 3
-
-
-@dataclass
-class Outcome:
-    """What came of one part of one row; `code` is None where it could not run, `words` say why."""
-
-    row: str
-    part: str
-    words: str
-    code: int | None = None
-    seconds: float = 0.0
-    failing: list[str] = field(default_factory=list)
+TITLES = ("machine", "part", "exit", "seconds", "result")
+Outcome = tuple[str, str, str, str, str]  # of one part of one row, in words
 
 
 def run(rows: Iterable[str] = (), parts: Iterable[str] = ()) -> int:
     """Run the chosen rows (none: all), print a table, and return 0 when nothing failed."""
     chosen, wanted = _chosen("ROWS", rows, ROWS), _chosen("PARTS", parts, PARTS)
     outcomes: list[Outcome] = []
-    try:
-        for row in chosen:
-            for outcome in _row(row, wanted):
-                print(_line(outcome), flush=True)
-                outcomes.append(outcome)
-    except KeyboardInterrupt:
-        print(f"matrix: interrupted in row {row}; logs are in {_shown()}", file=sys.stderr)
-        return 130
-    print(f"\n{table(outcomes)}\nlogs: {_shown()}")
-    return 1 if any(outcome.code for outcome in outcomes) else 0
+    for row in chosen:
+        for outcome in _row(row, wanted):
+            print(*outcome, flush=True)
+            outcomes.append(outcome)
+    print("", *columns([TITLES, *outcomes]), f"logs: {os.path.relpath(FOLDER, ROOT)}", sep="\n")
+    return int(any(code not in ("0", "-") for _, _, code, *_ in outcomes))
 
 
 def _chosen(name: str, words: Iterable[str], known: Iterable[str]) -> list[str]:
@@ -74,7 +58,7 @@ def _chosen(name: str, words: Iterable[str], known: Iterable[str]) -> list[str]:
 def _row(row: str, parts: Iterable[str]) -> Iterator[Outcome]:
     """Yield what comes of each part of a row."""
     if reason := _impossible(row):
-        yield Outcome(row, "-", f"not run: {reason}")
+        yield row, "-", "-", "-", f"not run: {reason}"
     elif row in PYTHONS:
         yield _whole_suite(row, str(find_python(row)))
     else:
@@ -119,7 +103,7 @@ def _whole_suite(row: str, python: str) -> Outcome:
     _copy(copy)
     set_up = [str(python), str(copy / "companion" / "publish" / "environment.py")]
     made = _execute(row, "set-up", set_up, {}, copy)
-    if made.code:
+    if made[2] != "0":
         return made
     test = [environment.venv_python(str(copy)), "-m", "companion", "test"]
     return _execute(row, "all tests", test, {}, copy)
@@ -165,8 +149,8 @@ def _execute(
     with log.open("w", encoding="utf-8") as file:
         # Ctrl-C reaches the command, too, as it is in the same terminal
         code = subprocess.call(command, cwd=folder, env=inner, stdout=file, stderr=file)
-    words, failing = summary(log.read_text(encoding="utf-8", errors="replace"))
-    return Outcome(row, part, words, code, time.monotonic() - start, failing)
+    words = summary(log.read_text(encoding="utf-8", errors="replace"))
+    return row, part, str(code), f"{time.monotonic() - start:.0f}", words
 
 
 def _outer(folder: Path) -> dict[str, str]:
@@ -177,34 +161,10 @@ def _outer(folder: Path) -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name not in inside}
 
 
-def summary(log: str) -> tuple[str, list[str]]:
-    """Return the last line that counts, of pytest or of verify, and the names of what failed."""
+def summary(log: str) -> str:
+    """Return the last line that counts, of pytest or of verify."""
     kinds = "passed|failed|error|skipped|deselected"
     counted = re.findall(rf"(?m)^(?:=+ )?(\d+ (?:{kinds}).*?)(?: in [\d.]+s.*)?$", log)
     said = re.findall(r"(?m)^(?:verify|Set-up): (.*)$", log)
-    failing = re.findall(r"(?m)^(?:FAILED|ERROR) (\S+)", log)
     last = log.strip().splitlines()[-1:] or ["it printed nothing"]
-    return (counted or said or last)[-1], failing
-
-
-def _line(outcome: Outcome) -> str:
-    ran = outcome.code is not None
-    ended = f"exit {outcome.code} after {outcome.seconds:.0f} s" if ran else "-"
-    return f"{outcome.row} {outcome.part}: {ended}, {outcome.words}"
-
-
-def table(outcomes: Iterable[Outcome]) -> str:
-    """Return one line for each part of each row: what ran how long, what it said, what failed."""
-    rows = [("machine", "part", "exit", "seconds", "result", "failing")]
-    for outcome in outcomes:
-        names = " ".join(name.rpartition("/")[2] for name in outcome.failing[:NAMES_SHOWN])
-        more = len(outcome.failing) - NAMES_SHOWN
-        failing = names + (f" and {more} more" if more > 0 else "")
-        ended = (str(outcome.code), f"{outcome.seconds:.0f}")
-        ended = ("-", "-") if outcome.code is None else ended
-        rows.append((outcome.row, outcome.part, *ended, outcome.words, failing))
-    return "\n".join(columns(rows))
-
-
-def _shown() -> str:
-    return os.path.relpath(FOLDER, ROOT)
+    return (counted or said or last)[-1]
