@@ -81,7 +81,7 @@ def house(tmp_path):
         "licence": "MIT",
         "version": "1",
     }
-    for name in ("fig2", "fig2_rates", "fig10"):
+    for name in ("fig2", "fig2_rates", "fig8"):
         folder.mkdir(exist_ok=True)
         (folder / f"{name}.png").write_bytes(picture())
         (folder / f"{name}.svg").write_text("<svg></svg>")
@@ -128,7 +128,7 @@ def test_report_shows_every_claim_figure_count_and_gap(house):
     report.build(house / "figures", house)
     shown = Page(house / "figures" / "report.html")
     keys = {f"claim-key-{number}" for number in range(4)} | {"claim-own"}
-    assert keys | {"fig2", "fig2_rates", "fig10"} <= shown.names
+    assert keys | {"fig2", "fig2_rates", "fig8"} <= shown.names
     assert "“a &lt; b | c”" in shown.text and "So &amp; so." in shown.text
     assert "<li>0.9 [0.8, 1.0]</li><li>0.7</li>" in shown.text
     counted = re.findall(r"<b>(\d)</b> . ([a-z ]+)</li>", shown.text)
@@ -157,7 +157,7 @@ def test_figures_stand_beside_the_verdicts_they_carry(house):
     assert {figure.name: len(rows) for figure, rows in shown} == {
         "fig2": 5,
         "fig2_rates": 0,
-        "fig10": 0,
+        "fig8": 0,
     }
     claims.save(
         [claim("alone", figure=""), claim("lost", figure="fig99")], "01_good", house / "figures"

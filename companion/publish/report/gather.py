@@ -154,24 +154,19 @@ def gather(folder: Path, root: Path) -> Found:
     places = sorted((root / "notebooks").glob("[0-9]*.ipynb"))
     contents = {place.stem: nbformat.read(place, as_version=4) for place in places}
     paths = [path for path in folder.glob("fig*.json") if path.with_suffix(".png").exists()]
-    choices = root / "docs" / "silent_choices.md"
+    choices, runs = root / "docs" / "silent_choices.md", provenance.load(folder)
+    executed = {path.stem for path in (folder / "notebooks").glob("*.ipynb")}
     return Found(
         folder=folder,
-        notebooks=_notebooks(contents, folder),
+        notebooks=[
+            Notebook(name, _title(text, name), runs.get(name, {}), name in executed)
+            for name, text in contents.items()
+        ],
         claims=[claim for claim in load(folder) if claim.notebook in contents],
-        figures=[_figure(path) for path in sorted(paths, key=_order)],
+        figures=[_figure(path) for path in sorted(paths, key=lambda path: path.stem)],
         choices=choices.read_text("utf-8").partition("\n")[2].strip() if choices.exists() else "",
         promises=made.load(folder),
     )
-
-
-def _notebooks(contents: dict[str, nbformat.NotebookNode], folder: Path) -> list[Notebook]:
-    runs = provenance.load(folder)
-    executed = {path.stem for path in (folder / "notebooks").glob("*.ipynb")}
-    return [
-        Notebook(name, _title(content, name), runs.get(name, {}), name in executed)
-        for name, content in contents.items()
-    ]
 
 
 def _figure(path: Path) -> Figure:
@@ -183,11 +178,6 @@ def _figure(path: Path) -> Figure:
         problem = f"{type(error).__name__}: {error}"
         raise ValueError(f"{path.name} is not the record of a figure ({problem})") from None
     return Figure(name, path.with_suffix(".png"), notebook, params, data, numbers)
-
-
-def _order(path: Path) -> tuple[int, str]:
-    number = re.match(r"fig(\d+)", path.stem)
-    return (int(number[1]) if number else 99, path.stem)
 
 
 def _title(notebook: nbformat.NotebookNode, otherwise: str) -> str:

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from companion.publish.report.answer import TARGET, attack_rates, promised
+from companion.publish.report.answer import attack_rates, promised
 from companion.publish.report.gather import Found, rows
 
 NAME = "headline.png"
@@ -99,19 +99,15 @@ def _attacks(axes: Axes, found: Found) -> None:
 def _privacy(axes: Axes, found: Found) -> None:
     """Draw delta: what the paper's theorem allows, beside what is certified."""
     power = found.figure("fig3_bounds").numbers["log10_delta"]["theorem 2.1"]
-    texts = ["the paper's\nTheorem 2", "ours,\ncertified"]
-    certified = max((one.delta for one in promised(found.promises)), default=TARGET)
-    _dots(axes, texts, [10**power, certified], [ROUNDED, OURS])
+    certified = max(one.delta for one in promised(found.promises))
+    axes.set_xscale("log")
+    bounds, colours = (10**power, certified), (ROUNDED, OURS)
+    axes.scatter(bounds, (0, 1), color=colours, s=90, zorder=3)
+    for place, (bound, colour) in enumerate(zip(bounds, colours, strict=True)):
+        text = f"{bound:.2g}" if bound < 1e3 else f"{bound:,.0f}"
+        _label(axes, text, (bound, place), 11, "center", colour)
     axes.axvspan(1, 10 ** (power + 1), color=SOFT, alpha=0.12, linewidth=0)
     axes.text(1.5, 1.45, "promises nothing", color=SOFT, fontsize=9)
     axes.set(title="What is promised?", xlabel=r"bound on $\delta$", xlim=(0.01, 10 ** (power + 1)))
-
-
-def _dots(axes: Axes, texts: list[str], values: list[float], colours: list[str]) -> None:
-    axes.set_xscale("log")
-    axes.scatter(values, range(len(values)), color=colours, s=90, zorder=3)
-    for place, (value, colour) in enumerate(zip(values, colours, strict=True)):
-        text = f"{value:.2g}" if value < 1e3 else f"{value:,.0f}"
-        _label(axes, text, (value, place), 11, "center", colour)
-    axes.set(ylim=(1.7, -0.7), yticks=range(len(texts)))
-    axes.set_yticklabels(texts)
+    axes.set(ylim=(1.7, -0.7), yticks=(0, 1))
+    axes.set_yticklabels(["the paper's\nTheorem 2", "ours,\ncertified"])

@@ -83,7 +83,7 @@ def promises(found: Found) -> str:
     """Return a few promises as a list, with the unit of privacy; nothing without any."""
     if not found.promises:
         return ""
-    chosen = promised(found.promises) or found.promises[:3]
+    chosen = promised(found.promises)
     rest = len(found.promises) - len(chosen)
     more = f"- {rest} more promises are in the [report](figures/report.html#promises)."
     return "\n".join([*(_filled(_promise(one), "  ") for one in chosen), *[more] * bool(rest)])

@@ -48,7 +48,7 @@ def context(found: Found) -> dict:
         "runs": (RUNS, [_run(notebook, found) for notebook in found.notebooks]),
         "costs": (COSTS, _costs(costs.load(found.folder))),
         "promises": (PROMISES, [_promise(one) for one in found.promises]),
-        "packages": sorted({_packages(notebook.run) for notebook in found.notebooks} - {""}),
+        "packages": sorted({_packages(book.run) for book in found.notebooks if book.run}),
     }
 
 
@@ -82,18 +82,10 @@ def _run(notebook: Notebook, found: Found) -> tuple[str, ...]:
     reused = f", {run['reused']} of them computed earlier" if run["reused"] else ""
     commit = (run["commit"][:12] or "no checkout") + (", changed files" if run["changed"] else "")
     system = f"Python {run['python']}, {run['system']}, {run['cores']} cores"
-    when = (run["profile"], str(run["seed"]), _cold(run), f"{run['shards']}{reused}")
+    sizes = [f"{run[name]:.1f} GB {where}" for name, where in GIGABYTES.items()]
+    cold = ", ".join([duration(run["cold"]), f"{duration(run['cpu'])} of a processor", *sizes])
+    when = (run["profile"], str(run["seed"]), cold, f"{run['shards']}{reused}")
     return (notebook.name, *when, run["finished"], commit, system)
-
-
-def _cold(run: dict) -> str:
-    """Return what a run costs with nothing computed before; old records know less."""
-    known = "cold" in run or not run["reused"]
-    parts = [("" if known else "over ") + duration(run.get("cold", run["seconds"]))]
-    if "cpu" in run:
-        parts.append(f"{duration(run['cpu'])} of a processor")
-    parts += [f"{run[name]:.1f} GB {where}" for name, where in GIGABYTES.items() if name in run]
-    return ", ".join(parts)
 
 
 def _costs(measured: dict[str, dict]) -> list[tuple[str, ...]]:
@@ -111,8 +103,7 @@ def _own(cost: dict, cores: int) -> tuple[str, ...]:
 
 
 def _packages(run: dict) -> str:
-    versions = sorted(run.get("packages", {}).items())
-    return ", ".join(f"{name} {version}" for name, version in versions)
+    return ", ".join(f"{name} {version}" for name, version in sorted(run["packages"].items()))
 
 
 def duration(seconds: float) -> str:
