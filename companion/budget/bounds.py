@@ -45,7 +45,7 @@ def check(params: Params, data: mushrooms.Mushrooms) -> None:
 def _public(setting: Setting, data: mushrooms.Mushrooms) -> tuple:
     """Return what certificates depend on: network, schedules, d_l, l1-to-l1 Lipschitz constant."""
     rows = None if setting.normalise == "none" else setting.normalise
-    algorithm, gradient = setting.algorithm(), constants.logistic(len(data.attributes), rows)
+    algorithm, gradient = setting.algorithm(), constants.logistic(len(data.sizes), rows)
     return algorithm.network, algorithm.schedules, *gradient
 
 

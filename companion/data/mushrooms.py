@@ -1,8 +1,7 @@
 """UCI Mushroom: 8124 mushrooms, 22 attributes of one letter each. All of it ships with the code.
 
 Source: the UCI Machine Learning Repository (J. Schlimmer, 1987; records drawn from the Audubon
-Society Field Guide to North American Mushrooms), file `agaricus-lepiota.data`, CC BY 4.0. The
-attribute names are those of the repository's own `agaricus-lepiota.names`.
+Society Field Guide to North American Mushrooms), file `agaricus-lepiota.data`, CC BY 4.0.
 
 The attribute veil-type has one value only and carries nothing; it is dropped. A missing stalk-root
 ('?') is a value of its own, so that all 8124 rows are used.
@@ -22,31 +21,20 @@ from companion.data.store import Provenance
 ROWS = 8124
 # of agaricus-lepiota.data, as UCI has it
 SHA256 = "e65d082030501a3ebcbcd7c9f7c71aa9d28fdfff463bf4cf4716a3fe13ac360e"
-# fmt: off
-ATTRIBUTES = (
-    "cap-shape", "cap-surface", "cap-color", "bruises", "odor", "gill-attachment", "gill-spacing",
-    "gill-size", "gill-color", "stalk-shape", "stalk-root", "stalk-surface-above-ring",
-    "stalk-surface-below-ring", "stalk-color-above-ring", "stalk-color-below-ring", "veil-type",
-    "veil-color", "ring-number", "ring-type", "spore-print-color", "population", "habitat",
-)
-# fmt: on
 FILES = tuple(f"agaricus-lepiota.{kind}" for kind in ("data", "csv", "data.gz", "csv.gz"))
 
 
 @dataclass(frozen=True, eq=False)
 class Mushrooms:
-    """The data set as whole numbers: row s has value `values[a][codes[s, a]]` of attribute a.
+    """The data set as whole numbers: row s has the letter number `codes[s, a]` of attribute a.
 
-    codes: int64 `[8124, 21]`; sizes: how many values each attribute has (116 in all); labels:
-    float64 `[8124]`, +1 poisonous and -1 edible; attributes: their names; values: the letters of
-    each attribute in alphabetical order.
+    codes: int64 `[8124, 21]`, of letters in alphabetical order; sizes: how many letters each
+    attribute has (116 in all); labels: float64 `[8124]`, +1 poisonous and -1 edible.
     """
 
     codes: np.ndarray
     sizes: tuple[int, ...]
     labels: np.ndarray
-    attributes: tuple[str, ...]
-    values: tuple[str, ...]
     provenance: Provenance
 
 
@@ -75,23 +63,13 @@ def read(path: Path, source: str) -> Mushrooms:
     Its rows must have the published digest: then all that is published about them is true.
     """
     table = _table(path)
-    kept = [k for k, column in enumerate(table[:, 1:].T) if len(np.unique(column)) > 1]
-    pairs = (np.unique(table[:, 1 + k], return_inverse=True) for k in kept)
-    values, codes = zip(*pairs, strict=True)
-    codes, labels = (
-        np.stack(codes, axis=1).astype(np.int64),
-        np.where(table[:, 0] == "p", 1.0, -1.0),
-    )
+    pairs = (np.unique(column, return_inverse=True) for column in table[:, 1:].T)
+    sizes, numbers = zip(*((len(u), inverse) for u, inverse in pairs if len(u) > 1), strict=True)
+    codes, labels = np.stack(numbers, axis=1), np.where(table[:, 0] == "p", 1.0, -1.0)
     for array in (codes, labels):
         array.setflags(write=False)
-    return Mushrooms(
-        codes=codes,
-        sizes=tuple(map(len, values)),
-        labels=labels,
-        attributes=tuple(ATTRIBUTES[k] for k in kept),
-        values=tuple("".join(letters) for letters in values),
-        provenance=Provenance("Mushrooms (UCI)", "real", source, "1987-04-27", SHA256, "CC BY 4.0"),
-    )
+    facts = "real", source, "1987-04-27", SHA256, "CC BY 4.0"
+    return Mushrooms(codes, sizes, labels, Provenance("Mushrooms (UCI)", *facts))
 
 
 def _table(path: Path) -> np.ndarray:
