@@ -55,17 +55,11 @@ def render(root: Path) -> dict[str, str]:
     for path in found.executed:
         source = f"figures/notebooks/{path.stem}.html"
         pages[source] = notebooks.render(path, found, _menu(source)[1:])
-    written = sorted({path for pattern in WRITTEN for path in root.glob(pattern)})
-    texts = {path: markup.markdown(path.read_text("utf-8")) for path in written}
-    documents = {path.relative_to(root).as_posix(): text for path, text in texts.items()}
-    titles = {source: _title(text) or source for source, text in documents.items()}
-    pages |= {source: _document(source, titles[source], documents[source]) for source in documents}
+    for path in sorted({path for pattern in WRITTEN for path in root.glob(pattern)}):
+        source, text = path.relative_to(root).as_posix(), markup.markdown(path.read_text("utf-8"))
+        title = re.search(r"(?s)<h1[^>]*>(.*?)</h1>", text)
+        pages[source] = _document(source, markup.plain(title[1]) if title else source, text)
     return pages | _reference()
-
-
-def _title(text: str) -> str:
-    found = re.search(r"(?s)<h1[^>]*>(.*?)</h1>", text)
-    return markup.plain(found[1]) if found else ""
 
 
 def _place(source: str) -> str:
@@ -89,32 +83,18 @@ def _document(source: str, title: str, text: str) -> str:
     return template.render(title=title, menu=_menu(source), code_style=style, text=body)
 
 
-def _index(source: str, titles: dict[str, str]) -> str:
-    """Return a page that lists others."""
-    links = ((_relative(target, source), html.escape(title)) for target, title in titles.items())
-    lines = "".join(f'<li><a href="{link}">{title}</a></li>' for link, title in links)
-    return _document(source, MENU[source], f"<h1>{MENU[source]}</h1><ul>{lines}</ul>")
-
-
 def _reference() -> dict[str, str]:
     """Return a page for every module of ldp_core, and one that lists them."""
     names = [module.name for module in pkgutil.walk_packages(ldp_core.__path__, "ldp_core.")]
     modules = {_source(module): module for module in map(importlib.import_module, names)}
-    pages = {source: _module(source, module) for source, module in modules.items()}
-    firsts = ((inspect.getdoc(module) or "").partition(".")[0] for module in modules.values())
-    named = zip(modules.items(), firsts, strict=True)
-    return pages | {API: _index(API, {source: f"{m.__name__}: {it}" for (source, m), it in named})}
-
-
-def _module(source: str, module: ModuleType) -> str:
-    """Return the page of a module: what it says, what it offers, and its lines."""
-    return markup.environment.get_template("api.html").render(
-        title=module.__name__,
-        menu=_menu(source),
-        about=inspect.getdoc(module) or "",
-        entries=_entries(module),
-        lines=inspect.getsource(module).splitlines(),
-    )
+    template, pages, lines = markup.environment.get_template("api.html"), {}, ""
+    for source, module in modules.items():
+        about, title = inspect.getdoc(module) or "", module.__name__
+        shown = {"entries": _entries(module), "lines": inspect.getsource(module).splitlines()}
+        pages[source] = template.render(title=title, menu=_menu(source), about=about, **shown)
+        first = html.escape(f"{title}: {about.partition('.')[0]}")
+        lines += f'<li><a href="{_relative(source, API)}">{first}</a></li>'
+    return pages | {API: _document(API, MENU[API], f"<h1>{MENU[API]}</h1><ul>{lines}</ul>")}
 
 
 def _source(module: ModuleType) -> str:

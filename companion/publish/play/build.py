@@ -30,6 +30,11 @@ LIBRARY = "lib/python3.12/site-packages/"  # of the numpy package
 NOT_NEEDED = (".pyi", ".a", ".h", ".c", ".f")  # of numpy, when it only runs
 OWN = ("__init__.py", "exercises.py", "explore.py", "publish/__init__.py")  # of the companion
 SECONDS = 600  # that npm may take
+# A WebAssembly library with the function that numpy's build lacks, backtrace() = 0: numpy asks for
+# it when an array is so large that it looks for a temporary to reuse. Its sections: what makes it a
+# library (dylink.0), one type (two numbers to one), one function, its name, its code.
+BACKTRACE = b"\0asm\1\0\0\0\0\x0f\x08dylink.0\1\4\0\0\0\0\1\7\1\x60\2\x7f\x7f\1\x7f\3\2\1\0"
+BACKTRACE += b"\7\x0d\1\x09backtrace\0\0\x0a\6\1\4\0\x41\0\x0b"
 
 
 def build(root: Path, folder: Path, home: str = "") -> None:
@@ -43,7 +48,7 @@ def build(root: Path, folder: Path, home: str = "") -> None:
         shutil.copyfile(packages / "pyodide" / name, folder / "pyodide" / name)
     (folder / "numpy.zip").write_bytes(numpy_zip(packages))
     (folder / "code.zip").write_bytes(zipped(own_code(root)))
-    (folder / "backtrace.so").write_bytes(backtrace())
+    (folder / "backtrace.so").write_bytes(BACKTRACE)
     for name, text in rendered(root, home).items():
         (folder / name).write_text(text, encoding="utf-8")
 
@@ -94,18 +99,12 @@ def numpy_zip(packages: Path) -> bytes:
     """Return numpy for browsers as a zip, without what is only for compiling and testing it."""
     (archive,) = (packages / "@emscripten-forge" / "numpy" / "pkg").glob("numpy-*.tar.gz")
     with tarfile.open(archive) as tar:
-        names = filter(_runs, tar.getnames())
-        return zipped((name.removeprefix(LIBRARY), _read(tar, name)) for name in names)
-
-
-def _read(tar: tarfile.TarFile, name: str) -> bytes:
-    file = tar.extractfile(name)
-    return file.read() if file else b""
+        named = ((member.name.removeprefix(LIBRARY), tar.extractfile(member)) for member in tar)
+        return zipped((name, file.read()) for name, file in named if file and _runs(name))
 
 
 def _runs(name: str) -> bool:
-    file = name.startswith(f"{LIBRARY}numpy/") and "." in name.rpartition("/")[2]
-    return file and "/tests/" not in name and not name.endswith(NOT_NEEDED)
+    return name.startswith("numpy/") and "/tests/" not in name and not name.endswith(NOT_NEEDED)
 
 
 def own_code(root: Path) -> Iterable[tuple[str, bytes]]:
@@ -125,23 +124,6 @@ def zipped(files: Iterable[tuple[str, bytes]]) -> bytes:
         for name, content in sorted(files):
             archive.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED)
     return memory.getvalue()
-
-
-def backtrace() -> bytes:
-    """Return a WebAssembly library with the function that numpy's build lacks: backtrace() = 0.
-
-    numpy asks for it when an array is so large that it looks for a temporary to reuse. Sections:
-    what makes it a library (dylink.0), one type (two numbers to one), one function, its name, its
-    code.
-    """
-    library = _text("dylink.0") + b"\x01\x04\x00\x00\x00\x00"
-    sections = [(0, library), (1, b"\x01\x60\x02\x7f\x7f\x01\x7f"), (3, b"\x01\x00")]
-    sections += ((7, b"\x01" + _text("backtrace") + b"\x00\x00"), (10, b"\x01\x04\x00\x41\x00\x0b"))
-    return b"\0asm\1\0\0\0" + b"".join(bytes([kind, len(body)]) + body for kind, body in sections)
-
-
-def _text(word: str) -> bytes:
-    return bytes([len(word)]) + word.encode("ascii")
 
 
 def rendered(root: Path, home: str = "") -> dict[str, str]:
