@@ -150,7 +150,6 @@ def test_the_page_shows_picture_beside_picture(tmp_path):
     here = replace(with_figure(moved(FIG2, -0.01)), folder=tmp_path)
     compared = reproduce.compare(here, COMMITTED)
     page = reproduce.write(compared).read_text(encoding="utf-8")
-    assert page == reproduce.page(compared)
     assert page.count("<img ") == 2 * len(COMMITTED.figures)
     assert "Not everything" in page and len(page) < 3_500_000
     assert not [part for part in ("http://", "https://") if f'src="{part}' in page]

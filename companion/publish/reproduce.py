@@ -8,10 +8,11 @@ is of another quantity: it cannot agree, and the row says which setting differs.
 
 from __future__ import annotations
 
+import itertools
 import math
 import textwrap
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -23,7 +24,7 @@ from companion import files
 from companion.claims import Claim
 from companion.publish import columns
 from companion.publish.report import markup, pictures
-from companion.publish.report.gather import Figure, Found, Table, gather, rows
+from companion.publish.report.gather import Figure, Found, Table, rows
 from companion.publish.report.page import PICTURE_BYTES, WIDTH
 
 SOURCE = Path(__file__).with_name("key_numbers.yaml")
@@ -53,11 +54,6 @@ class Row:
     committed: str
     outcome: str
     reason: str = ""
-
-    @property
-    def said(self) -> str:
-        """Return the outcome with its reason."""
-        return f"{self.outcome}: {self.reason}" if self.reason else self.outcome
 
 
 @dataclass(frozen=True)
@@ -103,11 +99,10 @@ def figures_of_both(here: Found, committed: Found) -> list[tuple[Figure, Figure]
 def key_numbers() -> dict[str, dict]:
     """Return each figure's key numbers, and the parameters that settle what they measure."""
     figures = yaml.safe_load(SOURCE.read_text(encoding="utf-8"))["figures"]
-    return {name: e | {"settled_by": _flat(e["settled_by"])} for name, e in figures.items()}
-
-
-def _flat(names: Iterable) -> list[str]:
-    return [one for name in names for one in (name if isinstance(name, list) else [name])]
+    for entry in figures.values():  # *algorithm is a list in a list
+        lists = (name if isinstance(name, list) else [name] for name in entry["settled_by"])
+        entry["settled_by"] = list(itertools.chain(*lists))
+    return figures
 
 
 def _number(key: Mapping, here: Figure, committed: Figure) -> Row:
@@ -159,14 +154,12 @@ def _ends(row: Mapping, key: Mapping, value: float) -> tuple[float, float]:
     if "ends" in key:
         low, high = (row.get(name) for name in key["ends"])
         return (math.nan if low is None else low, math.nan if high is None else high)
-    if "error" in key:
-        half = row.get(key["error"])
-    elif "spread" in key:
+    half = row.get(key["error"]) if "error" in key else 0.0
+    if "spread" in key:
         deviation, count = (row.get(name) for name in key["spread"])
         half = None if deviation is None or not count else deviation / math.sqrt(count)
-    else:
-        return value, value
-    return (math.nan, math.nan) if half is None else (value - NORMAL * half, value + NORMAL * half)
+    half = math.nan if half is None else NORMAL * half
+    return value - half, value + half
 
 
 def shown(number: Measured | None, percent: bool = False) -> str:
@@ -237,48 +230,31 @@ def text(comparison: Comparison) -> str:
 def _lines(rows: list[Row]) -> list[str]:
     """Return rows in columns, each reason once: below the rows that share it."""
     lines: list[str] = []
-    for number, (row, line) in enumerate(zip(rows, columns(list(map(_cells, rows))), strict=True)):
+    texts = [(row.what, row.name, row.here, row.committed) for row in rows]
+    short = [[textwrap.shorten(text, WIDEST, placeholder="...") for text in each] for each in texts]
+    cells = [(MARKS[row.outcome], *each) for row, each in zip(rows, short, strict=True)]
+    for row, line, following in zip(rows, columns(cells), [*rows[1:], None], strict=False):
         lines.append(f"  {line}")
-        following = [(next_row.what, next_row.reason) for next_row in rows[number + 1 : number + 2]]
-        if row.reason and (row.what, row.reason) not in following:
-            lines.append(f"      {row.said}")
+        last = following is None or (following.what, following.reason) != (row.what, row.reason)
+        if row.reason and last:
+            lines.append(f"      {row.outcome}: {row.reason}")
     return lines
 
 
-def _cells(row: Row) -> tuple[str, ...]:
-    texts = (row.what, row.name, row.here, row.committed)
-    short = (textwrap.shorten(text, WIDEST, placeholder="...") for text in texts)
-    return (MARKS[row.outcome], *short)
-
-
-def between(folder: Path, committed: Path, root: Path) -> Comparison:
-    """Return the comparison of two folders of figures."""
-    return compare(gather(folder, root), gather(committed, root))
-
-
-def write(comparison: Comparison) -> Path:
-    """Write the comparison as a page beside the figures of the run, and return its path."""
-    path = comparison.here.folder / "comparison.html"
-    files.put(path, page(comparison))
-    return path
-
-
-def page(compared: Comparison) -> str:
-    """Return the comparison as a page, which carries everything that it shows."""
-    return markup.environment.get_template("comparison.html").render(
+def write(compared: Comparison) -> Path:
+    """Write a page that carries everything it shows beside the run's figures; return its path."""
+    both = figures_of_both(compared.here, compared.committed)
+    paths = ([figure.path for figure in side] for side in zip(*both, strict=True))
+    shown = [pictures.embed(side, WIDTH, PICTURE_BYTES) for side in paths]
+    named = [figure for figure, _ in both]
+    path = compared.here.folder / "comparison.html"
+    page = markup.environment.get_template("comparison.html").render(
         title="Did I reproduce it?",
         menu=[("report.html", "Report of this run"), ("../report.html", "The committed report")],
         compared=compared,
         outcomes={AGREES: "yes", DIFFERS: "no", CANNOT: "open"},
         profiles=[compared.here.profile(), compared.committed.profile()],
-        pairs=_pairs(compared),
+        pairs=[(f.label, f.caption, *pair) for f, *pair in zip(named, *shown, strict=True)],
     )
-
-
-def _pairs(compared: Comparison) -> list[tuple[str, str, str, str]]:
-    """Return label, caption and both pictures of every figure that both have."""
-    both = figures_of_both(compared.here, compared.committed)
-    paths = ([figure.path for figure in side] for side in zip(*both, strict=True))
-    shown = [pictures.embed(side, WIDTH, PICTURE_BYTES) for side in paths]
-    named = [figure for figure, _ in both]
-    return [(f.label, f.caption, *pair) for f, *pair in zip(named, *shown, strict=True)]
+    files.put(path, page)
+    return path
