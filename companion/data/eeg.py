@@ -12,7 +12,7 @@ import numpy as np
 
 from companion.data import epochs, recordings, store
 from companion.data.epochs import Epochs
-from companion.data.recordings import BNCI2014_001, PHYSIONET, Dataset, Recorded
+from companion.data.recordings import BNCI2014_001, PHYSIONET, Dataset
 from companion.data.store import DataError, Provenance
 from ldp_core.randomness import word
 
@@ -144,8 +144,9 @@ def _own_form(dataset: Dataset, subjects: tuple[int, ...], path: Path) -> list[E
 
 
 def _with_known(one: Epochs, known: dict) -> Epochs:
+    """Return trials with what is known of them; here their content counts, not what it is from."""
     unsaid = [name for name in known if getattr(one, name) in (epochs.UNKNOWN, "unknown")]
-    return replace(one, **{name: known[name] for name in unsaid})
+    return replace(one, source="", **{name: known[name] for name in unsaid})
 
 
 def _official(dataset: Dataset, subjects: tuple[int, ...], path: Path) -> list[Epochs]:
@@ -211,7 +212,7 @@ def _unusual(dataset: Dataset, found: Sequence[Epochs]) -> list[str]:
         part = f"{sum(map(len, found))} of {published} trials"
         return [f"{part}, {start:g} to {stop:g} s after the cue"]
     odd = [one for one in found if len(one) != dataset.trials]
-    slow = [one for one in found if isinstance(one, Recorded) and one.recorded_fs != one.fs]
+    slow = [one for one in found if one.source and one.recorded_fs != one.fs]
     notes = _grouped(odd, lambda one: f"with {len(one)} trials instead of {dataset.trials}")
     return notes + _grouped(slow, lambda one: f"resampled from {one.recorded_fs:g} Hz")
 
@@ -226,8 +227,7 @@ def _grouped(people: Sequence[Epochs], words: Callable[[Any], str]) -> list[str]
 
 def _fingerprint(found: Sequence[Epochs]) -> str:
     """Return one SHA-256 of all: of their content, or of the recordings they are computed from."""
-    names = (one.source if isinstance(one, Recorded) else one.digest() for one in found)
-    return store.sha256("\n".join(names).encode())
+    return store.sha256("\n".join(one.source or one.digest() for one in found).encode())
 
 
 def _who(subjects: tuple[int, ...], people: int | None = None) -> str:

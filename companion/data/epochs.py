@@ -14,6 +14,8 @@ One file per subject, written by `numpy.savez` (compressed or not), without pick
     window    [start, stop] in seconds after the cue (optional: unknown; `tmin` alone will do)
     unit      "uV" for microvolts, "1" for standardised signals (optional: unknown)
     sha256    digest of the content as `Epochs.digest` computes it (optional; checked when present)
+    source    digest of the recordings that trials in our cache were computed from, and
+    recorded_fs  their samples per second before they were resampled
 
 Other arrays are left alone. Electrodes may stand in any order: they are found by name.
 """
@@ -49,7 +51,8 @@ class Epochs:
     """Trials of one subject: X float32 `[trials, channels, samples]`; y, session, run int8.
 
     The constructor refuses what no experiment could use and says what it is; see the module for the
-    meaning of each field.
+    meaning of each field. Trials computed from recordings are named by their `source`, not by a
+    digest of their own: their last bits are the machine's.
     """
 
     subject: str
@@ -63,6 +66,8 @@ class Epochs:
     band: tuple[float, float] = UNKNOWN
     window: tuple[float, float] = UNKNOWN
     unit: str = "unknown"
+    source: str = ""
+    recorded_fs: float = math.nan
 
     def __post_init__(self) -> None:
         signal = _signal(self.X)
@@ -137,11 +142,6 @@ def read(path: Path) -> Epochs:
 
     Raises DataError that names the file and what is wrong with it.
     """
-    return read_with_texts(path)[0]
-
-
-def read_with_texts(path: Path) -> tuple[Epochs, dict[str, str]]:
-    """Return one subject's trials, and the strings that were stored beside them."""
     arrays = _arrays(path)
     for name in ("X", "y", "fs", "ch_names"):
         if name not in arrays:
@@ -153,20 +153,19 @@ def read_with_texts(path: Path) -> tuple[Epochs, dict[str, str]]:
         epochs = _epochs(path.stem, arrays)
     except (ValueError, TypeError, OverflowError) as error:
         raise DataError(path, store.reason(error)) from None
-    scalars = {name: array for name, array in arrays.items() if array.shape == ()}
-    texts = {name: str(array) for name, array in scalars.items() if array.dtype.kind == "U"}
-    if (said := texts.get("sha256", epochs.digest())) != epochs.digest():
+    if (said := str(arrays.get("sha256", epochs.digest()))) != epochs.digest():
         raise DataError(path, f"its content has sha256 {epochs.digest()}, but it says {said}")
-    return _pick_channels(path, epochs), texts
+    return _pick_channels(path, epochs)
 
 
-def write(path: Path, epochs: Epochs, **extra: str) -> None:
-    """Write one subject's trials in our form, with `extra` strings, whole or not at all."""
+def write(path: Path, epochs: Epochs) -> None:
+    """Write one subject's trials in our form, whole or not at all."""
     names = ["X", "y", "session", "run", "fs", "ch_names", "classes", "unit"]
+    names += ["source", "recorded_fs"] if epochs.source else []
     names += [name for name in ("band", "window") if getattr(epochs, name) != UNKNOWN]
     arrays = {name: np.asarray(getattr(epochs, name)) for name in names}
-    texts = {name: np.asarray(text) for name, text in {"sha256": epochs.digest(), **extra}.items()}
-    files.write(path, lambda file: np.savez(file, allow_pickle=False, **arrays, **texts))
+    digest = np.asarray(epochs.digest())
+    files.write(path, lambda file: np.savez(file, allow_pickle=False, sha256=digest, **arrays))
 
 
 def _epochs(subject: str, arrays: dict[str, np.ndarray]) -> Epochs:
@@ -195,6 +194,8 @@ def _epochs(subject: str, arrays: dict[str, np.ndarray]) -> Epochs:
         band=tuple(arrays.get("band", UNKNOWN)),
         window=_window(arrays, signal),
         unit=str(arrays.get("unit", "unknown")),
+        source=str(arrays.get("source", "")),
+        recorded_fs=float(arrays.get("recorded_fs", math.nan)),
     )
 
 

@@ -19,7 +19,6 @@ import importlib.util
 import io
 import json
 import logging
-import math
 import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -108,64 +107,45 @@ PHYSIONET = Dataset(
 )
 
 
-@dataclass(frozen=True, eq=False)
-class Recorded(Epochs):
-    """Trials computed from recordings, and named by these: their own last bits are the machine's.
-
-    `source` is the SHA-256 of the recordings and the recipe, `recorded_fs` the rate before
-    resampling.
-    """
-
-    source: str = ""
-    recorded_fs: float = math.nan
-
-
 def missing(dataset: Dataset, subjects: Sequence[int], raw: Path) -> list[str]:
     """Return which of the subjects' files are not below a folder."""
     wanted = [name for subject in subjects for name in dataset.files(subject)]
     return [name for name in wanted if not store.exists(raw / name)]
 
 
-def load(dataset: Dataset, subject: int, raw: Path) -> Recorded:
+def load(dataset: Dataset, subject: int, raw: Path) -> Epochs:
     """Return one subject's trials, band-passed and cut as in the paper, from recordings.
 
     The first time moabb reads them; later they come from the cache, if the recordings are still the
     same. Raises DataError when a recording is damaged.
     """
-    source = _check_files(dataset, subject, raw)
+    digests = [_check_file(dataset, raw / name) for name in dataset.files(subject)]
+    source = store.sha256("\n".join([_recipe(dataset), *digests]).encode())
     found = cached(dataset, subject, source)
     if found is None:
         found = _by_moabb(dataset, subject, raw, source)
-        texts = {"source": source, "recorded_fs": repr(found.recorded_fs)}
         path = cache_path(dataset, subject)
         try:
-            epochs.write(path, found, **texts)
+            epochs.write(path, found)
         except OSError as error:  # a full disk must not cost data
             store.log.warning("%s: not cached (%s)", path, store.reason(error))
     return found
 
 
-def cached(dataset: Dataset, subject: int, source: str | None = None) -> Recorded | None:
+def cached(dataset: Dataset, subject: int, source: str | None = None) -> Epochs | None:
     """Return one subject's trials from the cache, if whole and made from these recordings."""
     path = cache_path(dataset, subject)
     try:
         if not store.exists(path):
             return None
-        found = _recorded(path, *epochs.read_with_texts(path))
+        found = epochs.read(path)
+        if not found.source:
+            raise DataError(path, "does not say which recordings it was made from")
         _check_epochs(dataset, found, path)
     except DataError as error:
         store.forget(error)
         return None
     return found if source in (None, found.source) else None
-
-
-def _recorded(path: Path, found: Epochs, texts: Mapping[str, str]) -> Recorded:
-    """Return trials from the cache with what is stored beside them."""
-    try:
-        fs = float(texts["recorded_fs"])
-        return Recorded(**vars(found), source=texts["source"], recorded_fs=fs)
-    except (KeyError, ValueError):
-        raise DataError(path, "does not say which recordings it was made from") from None
 
 
 def download(dataset: Dataset, subject: int) -> Path:
@@ -203,7 +183,7 @@ def _recipe(dataset: Dataset) -> str:
     return store.sha256(json.dumps(settings).encode())
 
 
-def _by_moabb(dataset: Dataset, subject: int, raw: Path, source: str) -> Recorded:
+def _by_moabb(dataset: Dataset, subject: int, raw: Path, source: str) -> Epochs:
     """Return one subject's trials as moabb reads them, at the rate of the data set."""
     path = raw / dataset.files(subject)[0]
     try:
@@ -220,8 +200,7 @@ def _by_moabb(dataset: Dataset, subject: int, raw: Path, source: str) -> Recorde
         names = ", ".join(found[0].ch_names)
         raise DataError(path, f"has the channels {names}, wanted are {', '.join(CHANNELS)}")
     try:
-        fields = _sorted(dataset, subject, *found)
-        trials = Recorded(**fields, source=source, recorded_fs=recorded_fs)
+        trials = Epochs(**_sorted(dataset, subject, *found), source=source, recorded_fs=recorded_fs)
     except ValueError as error:
         raise DataError(path, store.reason(error)) from None
     _check_epochs(dataset, trials, path)
@@ -275,12 +254,6 @@ def _check_epochs(dataset: Dataset, found: Epochs, path: Path) -> None:
     absent = [name for index, name in enumerate(dataset.classes) if not (found.y == index).any()]
     if absent or found.classes != dataset.classes:
         raise DataError(path, f"has no trial of class {', '.join(absent or dataset.classes)}")
-
-
-def _check_files(dataset: Dataset, subject: int, raw: Path) -> str:
-    """Return one digest of a subject's recordings, each checked, and of what is made of them."""
-    digests = [_check_file(dataset, raw / name) for name in dataset.files(subject)]
-    return store.sha256("\n".join([_recipe(dataset), *digests]).encode())
 
 
 def _check_file(dataset: Dataset, path: Path) -> str:

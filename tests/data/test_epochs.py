@@ -23,16 +23,16 @@ def _same(a: epochs.Epochs, b: epochs.Epochs) -> bool:
 
 
 def test_what_is_written_is_read(tmp_path):
-    one = writers.epochs()
-    epochs.write(tmp_path / "A01.npz", one, source="somewhere")
-    again, texts = epochs.read_with_texts(tmp_path / "A01.npz")
+    one = writers.epochs(source="somewhere", recorded_fs=128.0)
+    epochs.write(tmp_path / "A01.npz", one)
+    again = epochs.read(tmp_path / "A01.npz")
     assert (
         _same(one, again)
         and again.subject == "A01"
         and again.band == (8.0, 30.0)
         and again.unit == "uV"
     )
-    assert texts["source"] == "somewhere" and texts["sha256"] == one.digest()
+    assert (again.source, again.recorded_fs) == ("somewhere", 128.0)
 
 
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
