@@ -9,7 +9,6 @@ computed beside them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -43,7 +42,7 @@ def stream(
 
 def history(
     seed: int,
-    runs: int | Sequence[int],
+    runs: Sequence[int],
     agents: int,
     iterations: int,
     samples: int,
@@ -52,16 +51,12 @@ def history(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return (train, test) row numbers of every run and agent, as in the paper's section 4.1.
 
-    train: `[runs, agents, iterations, samples]`, test: `[runs, agents, test]`. `runs` is how many,
-    or the numbers of the runs wanted.
+    train: `[runs, agents, iterations, samples]`, test: `[runs, agents, test]`; `runs` are the
+    numbers of the runs wanted.
     """
-    numbers = range(runs) if isinstance(runs, int) else runs
-    for name, value in (("agents", agents), ("iterations", iterations), ("samples", samples)):
-        if value < 1:
-            raise ValueError(f"{name} = {value} must be at least 1")
-    train = np.empty((len(numbers), agents, iterations, samples), dtype=_row_type(rows))
-    held_out = np.empty((len(numbers), agents, test), dtype=_row_type(rows))
-    for r, run in enumerate(numbers):
+    train = np.empty((len(runs), agents, iterations, samples), dtype=_row_type(rows))
+    held_out = np.empty((len(runs), agents, test), dtype=_row_type(rows))
+    for r, run in enumerate(runs):
         for agent in range(agents):
             held_out[r, agent], source = split(seed, run, agent, rows, test)
             train[r, agent] = stream(seed, run, agent, iterations, samples, source)
@@ -70,45 +65,27 @@ def history(
 
 def shares(seed: int, run: int, rows: int, agents: int) -> list[np.ndarray]:
     """Return a disjoint share of all rows for every agent, as equal as can be."""
-    if not 1 <= agents <= rows:
-        raise ValueError(f"agents = {agents} must lie in [1, rows] with rows = {rows}")
     order = generator(seed, Purpose.SPLIT, run).permutation(rows).astype(_row_type(rows))
     return np.array_split(order, agents)
 
 
-@dataclass(frozen=True)
-class Fold:
-    """One leave-one-subject-out fold: who is tested, and whose trials each agent holds."""
-
-    test: int
-    train: tuple[tuple[int, ...], ...]
-
-
-def folds(seed: int, subjects: Sequence[int], agents: int = 5, run: int = 0) -> list[Fold]:
-    """Return one fold per subject: all others are dealt to the agents, one or two to each.
+def folds(seed: int, subjects: Sequence[int], agents: int = 5, run: int = 0) -> dict[int, list]:
+    """Return, for each subject left out, whose trials each agent holds: all others are dealt.
 
     With nine subjects and five agents, eight training subjects make three agents with two and two
     agents with one. Who gets whom is drawn at (seed, run, left-out subject), so that a fold does
     not depend on which other folds are computed.
     """
-    subjects = list(subjects)
-    if len(set(subjects)) != len(subjects):
-        raise ValueError(f"subjects = {subjects} must be all different")
     if not agents <= len(subjects) - 1 <= 2 * agents:
         people = f"{len(subjects) - 1} training subjects"
         raise ValueError(f"agents = {agents} cannot hold one or two each of {people}")
-    return [
-        Fold(test, _deal(generator(seed, Purpose.SPLIT, run, t=test), subjects, test, agents))
-        for test in subjects
-    ]
-
-
-def _deal(
-    random: np.random.Generator, subjects: list[int], test: int, agents: int
-) -> tuple[tuple[int, ...], ...]:
-    others = random.permutation([subject for subject in subjects if subject != test])
-    hands = [tuple(sorted(hand.tolist())) for hand in np.array_split(others, agents)]
-    return tuple(hands[i] for i in random.permutation(agents))
+    dealt = {}
+    for test in subjects:
+        random = generator(seed, Purpose.SPLIT, run, t=test)
+        others = random.permutation([subject for subject in subjects if subject != test])
+        hands = [tuple(sorted(hand.tolist())) for hand in np.array_split(others, agents)]
+        dealt[test] = [hands[i] for i in random.permutation(agents)]
+    return dealt
 
 
 def _pick(source: np.ndarray, uniforms: np.ndarray) -> np.ndarray:

@@ -63,11 +63,10 @@ class Training(Recorded):
         self.deal(0)
         require_at_most(self, "evaluate_every", "iterations")
 
-    def deal(self, run: int) -> dict[int, streams.Fold]:
+    def deal(self, run: int) -> dict[int, list]:
         """Return, for every left-out subject, whose trials each agent holds in this run."""
         try:
-            folds = streams.folds(self.seed, self.subjects, AGENTS, run)
-            return {fold.test: fold for fold in folds}
+            return streams.folds(self.seed, self.subjects, AGENTS, run)
         except ValueError as error:
             raise ParameterError(str(error)) from None
 

@@ -89,7 +89,7 @@ def kept(params: dict, data: str, test: int, trials: int, deltas: list[float]) -
     size, tested = settings.iterations + trials, who == test
     drawn = [
         streams.stream(settings.seed, test, agent, size, 1, np.flatnonzero(np.isin(who, hand)))
-        for agent, hand in enumerate(settings.deal(0)[test].train)
+        for agent, hand in enumerate(settings.deal(0)[test])
     ]
     oracle = Drawn(x, y, classes, np.array(drawn)[..., 0], trials)
     found = [_run(oracle, settings, delta, x[tested], y[tested]) for delta in deltas]

@@ -50,7 +50,7 @@ def fold(params: dict, data: str, test: int, run: int) -> Fold:
     size = settings.iterations, settings.samples
     history = [
         streams.stream(settings.seed, number, agent, *size, trials.rows(hand))
-        for agent, hand in enumerate(settings.deal(run)[test].train)
+        for agent, hand in enumerate(settings.deal(run)[test])
     ]
     network = network_of(trials, settings.batch_norm)
     oracle = EEGHistory(network, prepared(trials), trials.y, np.array(history)[None])

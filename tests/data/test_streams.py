@@ -61,8 +61,8 @@ def test_one_draw_equals_its_place_in_the_stream(seed, run, agent, samples, t):
 
 
 def test_history_does_not_depend_on_the_horizon_or_on_the_batch():
-    long, tests = streams.history(9, 6, 5, 50, 2, ROWS, TEST)
-    short, _ = streams.history(9, 6, 5, 20, 2, ROWS, TEST)
+    long, tests = streams.history(9, range(6), 5, 50, 2, ROWS, TEST)
+    short, _ = streams.history(9, range(6), 5, 20, 2, ROWS, TEST)
     some, some_tests = streams.history(9, [4, 1], 3, 50, 2, ROWS, TEST)
     assert (short == long[:, :, :20]).all()
     assert (some == long[[4, 1], :3]).all() and (some_tests == tests[[4, 1], :3]).all()
@@ -78,7 +78,7 @@ def test_history_is_made_of_split_and_draw():
 
 
 def test_nobody_trains_on_their_own_test_rows():
-    train, test = streams.history(3, 2, 5, 400, 2, ROWS, TEST)
+    train, test = streams.history(3, range(2), 5, 400, 2, ROWS, TEST)
     for r in range(2):
         for i in range(5):
             assert not np.isin(train[r, i], test[r, i]).any()
@@ -114,16 +114,8 @@ def test_test_rows_are_uniform_over_the_data():
 
 
 def test_many_rows_get_a_wider_type():
-    train, _ = streams.history(0, 1, 1, 10, 2, 60000, 100)
+    train, _ = streams.history(0, range(1), 1, 10, 2, 60000, 100)
     assert train.dtype == np.int32 and train.max() > np.iinfo(np.int16).max
-
-
-@pytest.mark.parametrize(
-    ("name", "sizes"), [("agents", (0, 5, 2)), ("iterations", (5, 0, 2)), ("samples", (5, 5, 0))]
-)
-def test_empty_histories_are_refused(name, sizes):
-    with pytest.raises(ValueError, match=f"{name} = 0 must be at least 1"):
-        streams.history(0, 1, *sizes, ROWS, TEST)
 
 
 def test_an_empty_source_is_refused():
@@ -134,10 +126,6 @@ def test_an_empty_source_is_refused():
 @settings(max_examples=50, deadline=None)
 @given(seed=st.integers(0, 10**9), rows=st.integers(1, 300), agents=st.integers(1, 12))
 def test_shares_are_disjoint_exhaustive_and_even(seed, rows, agents):
-    if agents > rows:
-        with pytest.raises(ValueError, match=f"agents = {agents} must lie in"):
-            streams.shares(seed, 0, rows, agents)
-        return
     shares = streams.shares(seed, 0, rows, agents)
     assert sorted(np.concatenate(shares)) == list(range(rows))
     assert max(map(len, shares)) - min(map(len, shares)) <= 1
@@ -148,16 +136,17 @@ def test_shares_are_disjoint_exhaustive_and_even(seed, rows, agents):
 def test_folds_deal_eight_subjects_to_five_agents(seed, run):
     subjects = range(1, 10)
     folds = streams.folds(seed, subjects, 5, run)
-    assert [fold.test for fold in folds] == list(subjects)
-    for fold in folds:
-        dealt = [subject for hand in fold.train for subject in hand]
-        assert sorted([*dealt, fold.test]) == list(subjects)
-        assert len(fold.train) == 5 and {len(hand) for hand in fold.train} == {1, 2}
+    assert list(folds) == list(subjects)
+    for test, hands in folds.items():
+        dealt = [subject for hand in hands for subject in hand]
+        assert sorted([*dealt, test]) == list(subjects)
+        assert len(hands) == 5 and {len(hand) for hand in hands} == {1, 2}
     assert streams.folds(seed, subjects, 5, run)[4] == folds[4]
 
 
 def test_who_holds_one_subject_changes_from_fold_to_fold():
-    holders = {tuple(len(hand) for hand in fold.train) for fold in streams.folds(0, range(1, 10))}
+    dealt = streams.folds(0, range(1, 10)).values()
+    holders = {tuple(len(hand) for hand in hands) for hands in dealt}
     assert len(holders) > 1
 
 
@@ -166,7 +155,6 @@ def test_who_holds_one_subject_changes_from_fold_to_fold():
     [
         (range(5), 5, "cannot hold one or two each of 4"),
         (range(12), 5, "cannot hold one or two each of 11"),
-        ([1, 1, 2], 1, "all different"),
     ],
 )
 def test_folds_that_cannot_be_dealt_are_refused(subjects, agents, text):
