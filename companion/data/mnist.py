@@ -53,26 +53,20 @@ class MNIST:
             array.setflags(write=False)
 
 
-def load(
-    folder: str | os.PathLike | None = None, *, download: bool = False, stand_in: bool = True
-) -> MNIST:
+def load(folder: str | os.PathLike | None = None, *, download: bool = False) -> MNIST:
     """Return MNIST from `MNIST/raw` in the named folder, the cache, the download or the stand-in.
 
-    Raises DataError when the named folder has a damaged file, and when nothing is found and
-    `stand_in` is False.
+    Raises DataError when the named folder has a damaged file.
     """
     digits = _named(store.named_folder(folder)) or _cached() or (download and _downloaded())
-    if not digits and not stand_in:
-        wanted = "and a stand-in was not wanted"
-        raise DataError("MNIST", f"neither LDP_DATA nor the cache has its four files, {wanted}")
     digits = digits or embedded()
     store.announce(digits.provenance)
     return digits
 
 
-def embedded(folder: Path = store.SHIPPED / "mnist") -> MNIST:
+def embedded() -> MNIST:
     """Return the 10,000 images that ship with the code: 8000 for training, 2000 for testing."""
-    images, labels = (_array(folder, name) for name in TESTED)
+    images, labels = (_array(store.SHIPPED / "mnist", name) for name in TESTED)
     half, fifth = len(images) // 2, len(images) // 10
     tested = np.arange(len(images)) % half >= half - fifth
     part = "10,000 of 70,000 images: the test file, 8000 to train and 2000 to test"

@@ -176,7 +176,8 @@ def _drifted(random: np.random.Generator, person: Person) -> Person:
 
 def _trials(random: np.random.Generator, person: Person) -> tuple[np.ndarray, np.ndarray]:
     """Return one session: signals `[trials, channels, samples]` and classes, as many of each."""
-    y = np.concatenate([_shuffled_classes(random) for _ in range(RUNS)])
+    shuffled = np.argsort(exact.words(random, RUNS, TRIALS_PER_RUN), kind="stable")
+    y = shuffled.ravel() % len(CLASSES)
     amplitude = np.ones((len(y), SOURCES + len(CHANNELS)))
     amplitude[:, :SOURCES] = exact.exp(exact.normal(random, TRIAL_SPREAD, len(y), SOURCES))
     weakening = np.array([effect for _, effect in AREAS.values()])  # [areas, classes]
@@ -187,11 +188,6 @@ def _trials(random: np.random.Generator, person: Person) -> tuple[np.ndarray, np
     whole = np.rint(mixed / (2**4 * exact.SPREAD))  # 2**20 is a microvolt
     signal = exact.product(whole.reshape(-1, whole.shape[-1]), _waves()) / 2**32
     return (np.rint(STEPS * signal) / STEPS).reshape(len(y), len(CHANNELS), -1), y
-
-
-def _shuffled_classes(random: np.random.Generator) -> np.ndarray:
-    """Return the classes of one run."""
-    return np.argsort(exact.words(random, TRIALS_PER_RUN), kind="stable") % len(CLASSES)
 
 
 def _mixing(person: Person) -> np.ndarray:

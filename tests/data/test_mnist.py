@@ -12,7 +12,7 @@ import urllib.request
 import numpy as np
 import pytest
 
-from companion.data import DataError, mnist, store
+from companion.data import mnist, store
 from tests.data import writers
 from tests.data.conftest import cached_files
 
@@ -83,16 +83,13 @@ def test_an_incomplete_folder_is_named_and_left_out(tmp_path, caplog, monkeypatc
     assert "has no train-labels-idx1-ubyte" in caplog.messages[0] and len(caplog.messages) == 2
 
 
-def test_without_a_stand_in_nothing_is_an_error():
-    with pytest.raises(DataError, match="MNIST: neither LDP_DATA nor the cache"):
-        mnist.load(stand_in=False)
-
-
 @pytest.fixture
 def small_publication(tmp_path, monkeypatch):
     """Let four small files be what is published, and return the folder that a server would send."""
     published = writers.mnist_files(tmp_path / "server" / "MNIST" / "raw")
+    shipped = mnist.embedded()
     monkeypatch.setattr(mnist, "PUBLISHED", published)
+    monkeypatch.setattr(mnist, "embedded", lambda: shipped)
     return tmp_path / "server"
 
 
@@ -124,14 +121,12 @@ def test_nothing_is_downloaded_unasked(small_publication, monkeypatch):
         small_publication,
         spoil=lambda content: pytest.fail("downloaded without being asked"),
     )
-    with pytest.raises(DataError, match="a stand-in was not wanted"):
-        mnist.load(stand_in=False)
+    assert mnist.load().provenance.kind == "embedded"
 
 
 def test_a_broken_download_leaves_nothing_behind(small_publication, monkeypatch, cache, caplog):
     _server(monkeypatch, small_publication, spoil=lambda content: content[:50])
-    with pytest.raises(DataError, match="a stand-in was not wanted"):
-        mnist.load(download=True, stand_in=False)
+    assert mnist.load(download=True).provenance.kind == "embedded"
     assert cached_files(cache) == []
     assert "MNIST: not downloaded" in caplog.text
 
