@@ -184,56 +184,45 @@ def _rounded_up(distance: float) -> float:
     return 0.0 if nothing else float(f"{1.005 * distance:.3g}")
 
 
-def differences(
-    notebook: str, measured: Mapping, reference: Mapping | None
-) -> Iterator[Difference]:
-    """Yield every number or verdict of one notebook that is not as the reference says."""
+def differences(notebook: str, measured: Mapping, reference: Mapping | None) -> list[Difference]:
+    """Return every number or verdict of one notebook that is not as the reference says."""
     if reference is None:
         update = f"`make verify UPDATE=1 NB={notebook[:2]}` writes one"
-        yield Difference(ABSENT, f"{notebook}: there is no reference; {update}")
-        return
-    here, there = measured["figures"], reference["figures"]
-    every = sorted(here.keys() | there.keys())
-    found = [one for name in every for one in _of_figure(name, here.get(name), there.get(name))]
-    found += _of_verdicts(measured["verdicts"], reference["verdicts"])
-    yield from (Difference(kind, f"{notebook}: {sentence}") for kind, sentence in found)
-
-
-def _of_figure(
-    figure: str, measured: Mapping | None, reference: Mapping | None
-) -> Iterator[Difference]:
-    if measured is None or reference is None:
-        yield Difference(ABSENT, f"{figure} is {'new' if reference is None else 'missing'}")
-    elif measured["data"] != reference["data"]:
-        both = ([text[:12] for text in record["data"]] for record in (measured, reference))
-        here, there = (", ".join(texts) or "none" for texts in both)
-        sentence = f"{figure} is of data {here}, the reference of {there} (SHA-256)"
-        yield Difference(DATA, sentence)
-    else:
-        yield from _of_numbers(figure, measured["numbers"], reference)
-
-
-def _of_numbers(figure: str, measured: object, reference: Mapping) -> Iterator[Difference]:
-    here, there = (dict(_leaves(figure, numbers)) for numbers in (measured, reference["numbers"]))
-    for name in sorted(here.keys() | there.keys()):
-        if name not in here or name not in there:
-            yield Difference(ABSENT, f"{name} is {'new' if name in here else 'missing'}")
-            continue
-        far = reach(name, there, reference) if _are_numbers(there[name]) else 0.0
-        if sentence := _compare(name, here[name], there[name], far):
-            words_or_whole = there[name] is not None and not isinstance(there[name], float)
-            yield Difference(EXACT if words_or_whole else tolerance(name).kind, sentence)
-
-
-def _of_verdicts(measured: Mapping, reference: Mapping) -> Iterator[Difference]:
-    for key in sorted(measured.keys() | reference.keys()):
-        if key not in measured or key not in reference:
-            yield Difference(ABSENT, f"verdict {key} is {'new' if key in measured else 'missing'}")
-            continue
-        allowed = reference[key] if isinstance(reference[key], list) else [reference[key]]
-        if measured[key] not in allowed:
+        return [Difference(ABSENT, f"{notebook}: there is no reference; {update}")]
+    found: list[Difference] = []
+    for figure, here, there in _both(measured["figures"], reference["figures"], found):
+        if here["data"] == there["data"]:
+            found += _of_numbers(figure, here["numbers"], there)
+        else:
+            mine, theirs = (", ".join(text[:12] for text in one["data"]) for one in (here, there))
+            other = f"data {mine or 'none'}, the reference of {theirs or 'none'} (SHA-256)"
+            found.append(Difference(DATA, f"{figure} is of {other}"))
+    verdicts = _both(measured["verdicts"], reference["verdicts"], found, "verdict ")
+    for key, verdict, given in verdicts:
+        allowed = given if isinstance(given, list) else [given]
+        if verdict not in allowed:
             there = " or ".join(map(repr, allowed))
-            yield Difference(VERDICT, f"{key} is {measured[key]!r}, the reference {there}")
+            found.append(Difference(VERDICT, f"{key} is {verdict!r}, the reference {there}"))
+    return [Difference(kind, f"{notebook}: {sentence}") for kind, sentence in found]
+
+
+def _both(here: Mapping, there: Mapping, found: list, kind: str = "") -> list[tuple]:
+    """Return name and values of what both have, and add what only one has to what is found."""
+    for name in sorted(here.keys() ^ there.keys()):
+        new = "new" if name in here else "missing"
+        found.append(Difference(ABSENT, f"{kind}{name} is {new}"))
+    return [(name, here[name], there[name]) for name in sorted(here.keys() & there.keys())]
+
+
+def _of_numbers(figure: str, measured: object, reference: Mapping) -> list[Difference]:
+    found: list[Difference] = []
+    here, there = (dict(_leaves(figure, numbers)) for numbers in (measured, reference["numbers"]))
+    for name, mine, theirs in _both(here, there, found):
+        far = reach(name, there, reference) if _are_numbers(theirs) else 0.0
+        if sentence := _compare(name, mine, theirs, far):
+            words_or_whole = theirs is not None and not isinstance(theirs, float)
+            found.append(Difference(EXACT if words_or_whole else tolerance(name).kind, sentence))
+    return found
 
 
 def reach(name: str, reference: Mapping[str, Any], record: Mapping) -> float:
