@@ -147,16 +147,16 @@ def on(provenance: Provenance, claims: Iterable[Claim]) -> list[Claim]:
 
     What is said about people cannot be checked on made-up recordings, whatever was found there.
     """
-    kind = "" if provenance.kind == "real" else provenance.kind
-    return [_standing_in(claim, kind, rows().get(claim.key, {}).get("about")) for claim in claims]
-
-
-def _standing_in(claim: Claim, kind: str, about: str | None) -> Claim:
-    if about == "people" and kind == "synthetic":
-        start = f"Made-up recordings say nothing about people. On them: {claim.sentence}."
-        changes: Numbers = {"verdict": "cannot be checked", "condition": ""}
-        claim = dataclasses.replace(claim, **changes, reason=f"{start} {claim.reason}")
-    return dataclasses.replace(claim, data="" if about == "mathematics" else kind)
+    kind, named = "" if provenance.kind == "real" else provenance.kind, []
+    for claim in claims:
+        about = rows().get(claim.key, {}).get("about")
+        changes: Numbers = {"data": "" if about == "mathematics" else kind}
+        if about == "people" and kind == "synthetic":
+            start = f"Made-up recordings say nothing about people. On them: {claim.sentence}."
+            changes |= {"verdict": "cannot be checked", "condition": ""}
+            changes["reason"] = f"{start} {claim.reason}"
+        named.append(dataclasses.replace(claim, **changes))
+    return named
 
 
 def decide(
@@ -216,11 +216,10 @@ def _answers(row: Mapping, rules: list, records: list) -> dict[str, bool | None]
             if ends := _ends(row, record, measure):
                 answers = given.setdefault(fill(row.get("case", ""), record), [])
                 answers.append(RULES[rule](*ends, limit))
-    return {case: _together(pairs) for case, pairs in given.items()}
-
-
-def _together(pairs: list[tuple[bool, bool]]) -> bool | None:
-    return all(yes for yes, _ in pairs) or (False if any(no for _, no in pairs) else None)
+    return {
+        case: all(yes for yes, _ in pairs) or (False if any(no for _, no in pairs) else None)
+        for case, pairs in given.items()
+    }
 
 
 def _reason(row: Mapping, verdict: str, known: bool) -> str:

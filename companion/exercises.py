@@ -108,18 +108,6 @@ def _noise(d_0: float, varsigma: float, iterations: int) -> float:
     return sum((d_0 / (t + 1) ** varsigma) ** 2 / 4 for t in range(iterations))
 
 
-def _without_square(d_0: float, varsigma: float, iterations: int) -> float:
-    return sum(d_0 / (t + 1) ** varsigma / 4 for t in range(iterations))
-
-
-def _without_quarter(d_0: float, varsigma: float, iterations: int) -> float:
-    return 4.0 * _noise(d_0, varsigma, iterations)
-
-
-def _late(d_0: float, varsigma: float, iterations: int) -> float:
-    return sum((d_0 / t**varsigma) ** 2 / 4 for t in range(1, iterations))
-
-
 def _variation(n: int, e: float) -> float:
     """Return the total variation between n coins that fall up with 1/2 + e and with 1/2 - e."""
 
@@ -157,9 +145,15 @@ _ask(
     "can let in, summed over the iterations. Does it stay finite?",
     "One message has a variance of at most a share of d_t^2, with d_t = d_0 / (t+1)^varsigma.",
     _noise,
-    (_without_square, "A variance is a square: what does eq. (3) say about d and d^2?"),
-    (_without_quarter, "The largest variance of eq. (3) is a share of d^2."),
-    (_late, "The first iteration is t = 0, and its step is d_0 itself."),
+    (
+        lambda d, s, n: sum(d / (t + 1) ** s / 4 for t in range(n)),
+        "A variance is a square: what does eq. (3) say about d and d^2?",
+    ),
+    (lambda d, s, n: 4 * _noise(d, s, n), "The largest variance of eq. (3) is a share of d^2."),
+    (
+        lambda d, s, n: sum((d / t**s) ** 2 / 4 for t in range(1, n)),
+        "The first iteration is t = 0, and its step is d_0 itself.",
+    ),
     cases=((2.0, 0.6, 1), (32.0, 0.6, 1000), (1.0, 0.75, 7)),
 )
 _ask(

@@ -117,19 +117,6 @@ def _arranged(figure: Figure, dpi: int) -> Iterator[None]:
             figure.set_layout_engine(engine)
 
 
-def _pixels(figure: Figure) -> Image.Image:
-    """Return a figure as it is drawn at its own resolution, without its alpha: nothing is clear."""
-    content, size = FigureCanvasAgg(figure).print_to_buffer()
-    return Image.frombuffer("RGBA", size, content).convert("RGB")
-
-
-def _shrunk(whole: Image.Image) -> bytes:
-    """Return a picture of PNG_DPI as a PNG of NOTEBOOK_DPI."""
-    size, small = [round(side * NOTEBOOK_DPI / PNG_DPI) for side in whole.size], io.BytesIO()
-    whole.resize(size, Image.Resampling.LANCZOS).save(small, "png")
-    return small.getvalue()
-
-
 def explore(draw: Callable[..., Figure], *, interactive: bool, **sliders: tuple):
     """Return sliders (value, lowest, highest, step, label) that redraw a figure, or the figure.
 
@@ -170,12 +157,15 @@ def save(
     record = {"figure": name, "notebook": notebook, "params": params, "data": list(data)}
     record |= {"numbers": numbers}
     text = json.dumps(record, indent=1, sort_keys=True, allow_nan=False) + "\n"
-    png, svg, place = io.BytesIO(), io.BytesIO(), Path(output)
+    png, svg, small, place = io.BytesIO(), io.BytesIO(), io.BytesIO(), Path(output)
     with _arranged(figure, PNG_DPI):
-        whole = _pixels(figure)
+        pixels, size = FigureCanvasAgg(figure).print_to_buffer()
+        whole = Image.frombuffer("RGBA", size, pixels).convert("RGB")  # nothing is clear
         whole.save(png, "png", dpi=(PNG_DPI, PNG_DPI), compress_level=COMPRESSION)
         figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
-    _small[figure], figure.stale = _shrunk(whole), False  # until somebody changes it
+    less = [round(side * NOTEBOOK_DPI / PNG_DPI) for side in size]
+    whole.resize(less, Image.Resampling.LANCZOS).save(small, "png")
+    _small[figure], figure.stale = small.getvalue(), False  # until somebody changes it
     for suffix, content in (("png", png.getvalue()), ("svg", svg.getvalue()), ("json", text)):
         files.put(place / f"{name}.{suffix}", content)
 

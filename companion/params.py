@@ -87,7 +87,10 @@ class Params(BaseModel):
         that are no modules, functions or classes. `output` must be a folder that can be written to.
         """
         given = _given(names, [*NOTEBOOK, *cls.model_fields])
-        require_output(names.get("output", ""))
+        output = names.get("output", "")
+        if output and (reason := files.why_not_writable(Path(output))):
+            rule = f"must be a folder that can be written to: {reason}"
+            raise ParameterError(f"output = {output!r} {rule}")
         values = {name: names[name] for name in given if name in names and name not in NOTEBOOK}
         params = cls(**values)
         params.require_memory()
@@ -117,13 +120,6 @@ class Params(BaseModel):
 
 
 Kind = TypeVar("Kind", bound=Params)
-
-
-def require_output(output: str) -> None:
-    """Refuse a folder for the figures that cannot be written to; no name means that none are."""
-    if output and (reason := files.why_not_writable(Path(output))):
-        rule = f"must be a folder that can be written to: {reason}"
-        raise ParameterError(f"output = {output!r} {rule}")
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -52,11 +52,6 @@ class Promise:
     guessing: float = 0.0
 
     def __post_init__(self) -> None:
-        for rule, name in self._broken_rules():
-            value = getattr(self, name)
-            raise ValueError(f"promise {self.name!r}: {name} = {value!r} must be {rule}")
-
-    def _broken_rules(self) -> list[tuple[str, str]]:
         texts = ("name", "data", "model", "unit", "certified_by")
         shares = ("delta", "twin", "best_unprotected", "guessing")
         mean, low, high = self.accuracy
@@ -67,7 +62,10 @@ class Promise:
         ever = self.horizon == FOR_EVER
         finite = isinstance(self.horizon, int) and self.horizon >= 1
         rules.append((ever or finite, f"{FOR_EVER!r} or a whole number, at least 1", "horizon"))
-        return [(rule, name) for kept, rule, name in rules if not kept]
+        for kept, rule, name in rules:
+            if not kept:
+                wrong = f"{name} = {getattr(self, name)!r} must be {rule}"
+                raise ValueError(f"promise {self.name!r}: {wrong}")
 
     @property
     def at_most(self) -> str:

@@ -25,19 +25,15 @@ SHOWN = ("make figures", "make figures PROFILE=smoke", "make figures PROFILE=pap
 
 
 def measured(place: Path) -> dict[str, dict]:
-    """Return what a command cost, from the folder it wrote or from a file of pytest's."""
-    return _tested(place) if place.suffix == ".xml" else _run(place)
+    """Return what a command cost, from a folder it wrote or a file of pytest's; ValueError if not.
 
-
-def _tested(file: Path) -> dict[str, dict]:
-    suite = ElementTree.parse(file).getroot().find("testsuite")
-    seconds = float(suite.attrib["time"]) if suite is not None else 0.0
-    return {"make test": {"seconds": seconds, "cores": cores()}}
-
-
-def _run(folder: Path) -> dict[str, dict]:
-    """Return what the run that wrote a folder cost; ValueError if it cannot say."""
-    place = folder / provenance.NAME
+    A folder must hold cold runs of one profile and one commit.
+    """
+    if place.suffix == ".xml":
+        suite = ElementTree.parse(place).getroot().find("testsuite")
+        seconds = float(suite.attrib["time"]) if suite is not None else 0.0
+        return {"make test": {"seconds": seconds, "cores": cores()}}
+    place /= provenance.NAME
     named = json.loads(place.read_text(encoding="utf-8"))
     runs = list(named.values())
     known = all(set(OWN) <= run.keys() for run in runs)

@@ -38,15 +38,8 @@ def check(output: Path, notebooks: Path) -> None:
 def _check_scheduler(address: str) -> None:
     """Refuse a Dask scheduler that nobody listens at."""
     try:
-        place = urlsplit(address)
-        host, port = place.hostname, place.port
-    except ValueError:
-        host = port = None
-    if not (host and port):
-        rule = "must be unset, or the address of a Dask scheduler: tcp://127.0.0.1:8786"
-        raise CommandError(f"SCHEDULER = {address!r} {rule}")
-    try:
+        host, port = urlsplit(address).hostname or "", urlsplit(address).port or 0
         socket.create_connection((host, port), timeout=SCHEDULER_SECONDS).close()
-    except OSError as error:
-        reason = error.strerror or error
-        raise CommandError(f"SCHEDULER = {address!r} must answer, and does not: {reason}") from None
+    except (OSError, ValueError) as error:
+        rule = "must be unset, or the address of a Dask scheduler that answers: tcp://host:8786"
+        raise CommandError(f"SCHEDULER = {address!r} {rule} ({error})") from None

@@ -208,7 +208,7 @@ SURROUNDINGS = {
     "a deaf scheduler": (
         "SCHEDULER",
         "tcp://127.0.0.1:1",
-        "SCHEDULER = 'tcp://127.0.0.1:1' must answer, and does not: ",
+        "SCHEDULER = 'tcp://127.0.0.1:1' must be unset, or the address of a Dask",
     ),
     "data in a file": ("LDP_DATA", "README.md", "LDP_DATA = 'README.md' must name a folder"),
     "data nowhere": (

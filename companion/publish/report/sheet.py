@@ -7,7 +7,6 @@ import textwrap
 from typing import Any
 
 import matplotlib as mpl
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from PIL import Image
 
@@ -55,15 +54,12 @@ def _cell(page: Figure, place: int, figure: gather.Figure | None, name: str) -> 
     lines = textwrap.fill(caption, LETTERS)
     page.text(left, bottom + 0.038, lines, va="top", fontsize=6.8, linespacing=1.3)
     if figure:
-        _picture(page.add_axes((left, bottom + 0.042, width - 0.03, height - 0.05)), figure)
-
-
-def _picture(axes: Axes, figure: gather.Figure) -> None:
-    axes.set_axis_off()
-    axes.set_anchor("SW")
-    with Image.open(figure.path) as picture:
-        picture.thumbnail((PIXELS, PIXELS), Image.Resampling.LANCZOS)
-        axes.imshow(picture.convert("RGB"), interpolation="none")
+        axes = page.add_axes((left, bottom + 0.042, width - 0.03, height - 0.05))
+        axes.set_axis_off()
+        axes.set_anchor("SW")
+        with Image.open(figure.path) as picture:
+            picture.thumbnail((PIXELS, PIXELS), Image.Resampling.LANCZOS)
+            axes.imshow(picture.convert("RGB"), interpolation="none")
 
 
 def _made(figure: gather.Figure | None) -> str:
