@@ -26,7 +26,7 @@ import hashlib
 import io
 import math
 import zipfile
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -78,11 +78,13 @@ class Epochs:
             "session": _whole_numbers("session", self.session, trials),
             "run": _whole_numbers("run", self.run, trials),
             "fs": float(self.fs),
-            "ch_names": tuple(str(name) for name in self.ch_names),
-            "classes": tuple(str(name) for name in self.classes),
+            "ch_names": tuple(map(str, np.atleast_1d(self.ch_names))),
+            "classes": tuple(map(str, np.atleast_1d(self.classes))),
             "band": _pair("band", self.band),
             "window": _pair("window", self.window),
             "unit": str(self.unit),
+            "source": str(self.source),
+            "recorded_fs": float(self.recorded_fs),
         }
         for name, value in values.items():
             if isinstance(value, np.ndarray):
@@ -181,29 +183,13 @@ def _epochs(subject: str, arrays: dict[str, np.ndarray]) -> Epochs:
             raise ValueError(f"scale = {scale} must be positive and finite")
         signal = signal * scale
     y, nothing = arrays["y"], np.zeros(len(signal), dtype=np.int8)
-    classes = arrays.get("classes", [str(k) for k in range(int(y.max()) + 1 if y.size else 0)])
-    return Epochs(
-        subject=subject,
-        X=signal,
-        y=y,
-        fs=float(arrays["fs"]),
-        ch_names=tuple(np.atleast_1d(arrays["ch_names"]).tolist()),
-        classes=tuple(np.atleast_1d(classes).tolist()),
-        session=arrays.get("session", nothing),
-        run=arrays.get("run", nothing),
-        band=tuple(arrays.get("band", UNKNOWN)),
-        window=_window(arrays, signal),
-        unit=str(arrays.get("unit", "unknown")),
-        source=str(arrays.get("source", "")),
-        recorded_fs=float(arrays.get("recorded_fs", math.nan)),
-    )
-
-
-def _window(arrays: dict[str, np.ndarray], signal: np.ndarray) -> tuple[float, float]:
-    if "window" not in arrays and "tmin" in arrays:
-        start = float(arrays["tmin"])
-        return (start, start + signal.shape[-1] / float(arrays["fs"]))
-    return tuple(arrays.get("window", UNKNOWN))
+    classes = range(int(y.max()) + 1 if y.size else 0)
+    known: dict = {"session": nothing, "run": nothing, "classes": classes}
+    if "tmin" in arrays:
+        start, length = float(arrays["tmin"]), signal.shape[-1] / float(arrays["fs"])
+        known["window"] = (start, start + length)
+    given = {field.name: arrays[field.name] for field in fields(Epochs) if field.name in arrays}
+    return Epochs(**known | given | {"subject": subject, "X": signal})
 
 
 def _pick_channels(path: Path, epochs: Epochs) -> Epochs:
