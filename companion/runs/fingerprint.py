@@ -17,26 +17,21 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
 PACKAGES = ("ldp_core", "companion")
 DISTRIBUTIONS = {"sklearn": "scikit-learn", "yaml": "PyYAML"}  # where a package is called otherwise
 
 
+@cache
 def of(function: Callable) -> str:
     """Return the fingerprint of everything that a module-level function depends on, in hexadecimal
     digits."""
-    return _of_module(function.__module__)
-
-
-@cache
-def _of_module(module: str) -> str:
     digest = hashlib.sha256(f"python {sys.version_info.major}.{sys.version_info.minor}\n".encode())
     foreign = set()
-    for name in sorted(closure(module)):
-        source = _source(name)
-        digest.update(f"{name}\n{source.digest}\n".encode())
-        foreign |= {imported.split(".")[0] for imported in source.imports}
+    for name in sorted(closure(function.__module__)):
+        what_it_does, imports = _source(name)
+        digest.update(f"{name}\n{what_it_does}\n".encode())
+        foreign |= {imported.split(".")[0] for imported in imports}
     for name in sorted(foreign - set(PACKAGES)):
         digest.update(f"{name} {_version(name)}\n".encode())
     return digest.hexdigest()
@@ -51,30 +46,20 @@ def closure(module: str) -> set[str]:
         if name in reached or _path(name) is None:
             continue
         reached.add(name)
-        waiting += [
-            imported for imported in _source(name).imports if imported.split(".")[0] in PACKAGES
-        ]
+        waiting += [imported for imported in _source(name)[1] if imported.split(".")[0] in PACKAGES]
         if name.split(".")[0] in PACKAGES and "." in name:
             # importing a module runs its package's __init__ too
             waiting.append(name.rpartition(".")[0])
     return reached
 
 
-class _Source(NamedTuple):
-    """What matters of one module's file: a digest of what it does, and the full names of what it
-    imports."""
-
-    digest: str
-    imports: tuple[str, ...]
-
-
 @cache
-def _source(module: str) -> _Source:
+def _source(module: str) -> tuple[str, tuple[str, ...]]:
+    """Return what matters of one module's file: a digest of what it does, and the full names of
+    what it imports."""
     tree = ast.parse(_path(module).read_text(encoding="utf-8"))  # type: ignore[union-attr]
     imports = tuple(_imports(tree, module))
-    return _Source(
-        hashlib.sha256(ast.dump(_without_docstrings(tree)).encode()).hexdigest(), imports
-    )
+    return hashlib.sha256(ast.dump(_without_docstrings(tree)).encode()).hexdigest(), imports
 
 
 def _imports(tree: ast.AST, module: str) -> Iterator[str]:

@@ -40,12 +40,12 @@ def toy(tmp_path, monkeypatch):
             module for module in sys.modules if module == "toy" or module.startswith("toy.")
         ]:
             del sys.modules[module]
-        for function in (fingerprint._of_module, fingerprint._source, fingerprint._path):
+        for function in (fingerprint.of, fingerprint._source, fingerprint._path):
             function.cache_clear()
         return fingerprint.of(importlib.import_module("toy.shard").compute)
 
     yield edited
-    for function in (fingerprint._of_module, fingerprint._source, fingerprint._path):
+    for function in (fingerprint.of, fingerprint._source, fingerprint._path):
         function.cache_clear()
 
 
