@@ -83,11 +83,10 @@ def _set(changed: Mapping[str, str | None]) -> None:
 
 
 def memory() -> int:
-    """Return the bytes of memory of this machine; 16 GiB where it cannot be known."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        return 16 * 2**30
+    """Return the bytes of memory of this machine."""
+    import psutil
+
+    return psutil.virtual_memory().total
 
 
 def _clear_stale(path: Path) -> None:
