@@ -1,7 +1,8 @@
 """MNIST: 60,000 + 10,000 handwritten digits of 28 x 28 pixels; 10,000 of them ship with the code.
 
-Source: LeCun, Cortes and Burges, the four idx files. Licence CC BY-SA 3.0 (as stated by the Keras
-documentation of the data set). A file is believed when its content has the digest of the original.
+Source: LeCun, Cortes and Burges, the four idx files, downloaded by torchvision. Licence CC BY-SA
+3.0 (as stated by the Keras documentation of the data set). A file is believed when its content has
+the digest of the original.
 
 The stand-in is the original test file, `t10k`: 10,000 real images in 1.65 MB whose published md5
 sums anybody can check (data/README.md has them). It has to serve for training and testing both, so
@@ -13,12 +14,14 @@ are in both parts.
 
 from __future__ import annotations
 
-import gzip
+import importlib
 import os
-import urllib.request
+import sys
+import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 
@@ -32,8 +35,6 @@ PUBLISHED = {  # the SHA-256 of what is inside each file
     "t10k-images-idx3-ubyte": "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
     "t10k-labels-idx1-ubyte": "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
 }
-SERVER = "https://ossci-datasets.s3.amazonaws.com/mnist"  # from which torchvision takes it, too
-SECONDS = 60  # in which it must answer
 VERSION, LICENCE = "1998", "CC BY-SA 3.0"
 TESTED = tuple(PUBLISHED)[2:]  # the two that ship
 
@@ -83,6 +84,30 @@ def read(raw: Path, source: str) -> MNIST:
     return MNIST(images, labels, test_images, test_labels, provenance)
 
 
+def import_torchvision() -> ModuleType:
+    """Return torchvision's `datasets` module, on CPU-only builds of torch too.
+
+    There, `import torchvision` fails with "operator torchvision::nms does not exist": its compiled
+    operators need CUDA libraries, yet stand-ins for them are registered all the same. Declaring the
+    two operators' signatures (without an implementation: calling them still fails) lets the import
+    through, and reading MNIST needs none of them.
+    """
+    try:
+        return importlib.import_module("torchvision.datasets")
+    except RuntimeError as error:
+        if "torchvision::nms does not exist" not in str(error):
+            raise
+    for name in [name for name in sys.modules if name.split(".")[0] == "torchvision"]:
+        del sys.modules[name]
+    torch = importlib.import_module("torch")
+    library = torch.library.Library("torchvision", "FRAGMENT")
+    for operator in ("nms", "qnms"):
+        library.define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    datasets = importlib.import_module("torchvision.datasets")
+    sys.modules["torchvision"]._declared_operators = library  # type: ignore[attr-defined]
+    return datasets
+
+
 def _named(named: Path | None) -> MNIST | None:
     """Return MNIST from the folder the reader named, if all four files are there."""
     raw = named and named / "MNIST" / "raw"
@@ -99,17 +124,18 @@ def _cached() -> MNIST | None:
 
 
 def _downloaded() -> MNIST | None:
-    """Return MNIST as it is downloaded: each file is checked, and only then put into the cache."""
+    """Return MNIST as torchvision downloads it: aside, checked, and only then into the cache."""
     try:
-        for name, digest in PUBLISHED.items():
-            with urllib.request.urlopen(f"{SERVER}/{name}.gz", timeout=SECONDS) as answer:
-                content = gzip.decompress(answer.read())
-            store.check_digest(Path(name), content, digest)
-            files.put(_cache() / name, content)
-    except Exception as error:  # whatever a server, a proxy or a full disk can do
+        _cache().mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".download-", dir=_cache().parent) as aside:
+            import_torchvision().MNIST(aside, download=True)
+            raw = Path(aside) / "MNIST" / "raw"
+            for name in PUBLISHED:
+                files.put(_cache() / name, _content(raw / name, name))
+    except (OSError, RuntimeError, DataError) as error:
         store.log.warning("MNIST: not downloaded (%s)", store.reason(error))
         return None
-    return read(_cache(), "the official download")
+    return read(_cache(), "torchvision's download")
 
 
 def _cache() -> Path:
@@ -128,12 +154,17 @@ def _complete(raw: Path, quiet: bool = False) -> bool:
 
 def _array(raw: Path, name: str) -> np.ndarray:
     """Return one file's array: behind four bytes and its sizes, images as bytes, labels int64."""
-    path = raw / name if store.exists(raw / name) else raw / f"{name}.gz"
-    content = store.read(path)
-    store.check_digest(path, content, PUBLISHED[name])
+    content = _content(raw / name if store.exists(raw / name) else raw / f"{name}.gz", name)
     shape = np.frombuffer(content, ">i4", content[3], offset=4)
     array = np.frombuffer(content, np.uint8, offset=4 + shape.nbytes).reshape(shape)
     return array if len(shape) > 1 else array.astype(np.int64)
+
+
+def _content(path: Path, name: str) -> bytes:
+    """Return what is inside a file, packed or not, which must be the published one."""
+    content = store.read(path)
+    store.check_digest(path, content, PUBLISHED[name])
+    return content
 
 
 def _fingerprint(names: Iterable[str]) -> str:
