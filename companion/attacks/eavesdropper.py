@@ -61,7 +61,6 @@ def gradients(
     messages: Sequence[Messages],
     *,
     drift: float | None = np.inf,
-    message_variance: np.ndarray | None = None,
     parts: Sequence[slice] | None = None,
     models: Callable[..., list[Fit]] = fitted,
 ) -> Estimate:
@@ -71,60 +70,57 @@ def gradients(
     messages. For Algorithm 1 it is the best linear unbiased estimate under the model of the
     module's docstring, from all messages given; `drift` is the standard deviation of g_{s+1} - g_s
     per coordinate (decay = 0), or None: then the model is found in the messages, agent by agent, by
-    `models` (`rounds.fitted`, or `choice.kept`). `message_variance [messages, 2, runs, agents]` are
-    the variances (theta's, psi's) of the messages' errors; by default those of `message_variances`.
-    `parts` cut the coordinates into those that have a noise and a drift of their own, such as the
-    layers of a network; their variances are then those of `message_variances` in each, and none can
-    be given.
+    `models` (`rounds.fitted`, or `choice.kept`). `parts` cut the coordinates, one after the other,
+    into those that have a noise and a drift of their own, such as the layers of a network.
     """
-    times = [message.t for message in messages]
-    if len(times) < 2 or np.any(np.diff(times) != 1):
-        raise ValueError(
-            f"messages are of t = {times}: they must be two or more of consecutive iterations"
+    if isinstance(algorithm, DPSGD) or not algorithm.quantised:
+        clear = np.stack([_clear(algorithm, *pair) for pair in pairwise(messages)])
+        return Estimate(clear, np.zeros(clear.shape[:3]))
+    variances = [_of_part(messages, part) for part in parts or ()] or [message_variances(messages)]
+    cuts, times = parts or [slice(None)], [message.t for message in messages]
+    heard = np.array([message.values() for message in messages]).swapaxes(0, 1)
+    unexplained = np.concatenate(heard - np.array(_known(algorithm, messages)))
+    shape = (len(times) - 1, *unexplained.shape[1:])
+    gradient, predicted = np.empty(shape), np.zeros(shape[:3])
+    for run, agent in np.ndindex(shape[1:3]):
+        floor = SMALLEST * algorithm.schedules.step(times[0])[agent] ** 2
+        own = [np.maximum(variance[:, :, run, agent], floor) for variance in variances]
+        residuals = [unexplained[:, run, agent, part] for part in cuts]
+        fits = (
+            models(algorithm, times, agent, own, residuals)
+            if drift is None
+            else [Fit(drift)] * len(cuts)
         )
-    if drift is not None and not drift >= 0:
-        raise ValueError(f"drift = {drift} must not be negative")
-    if isinstance(algorithm, DPSGD):
-        return _exact([_from_clear_theta(algorithm, *pair) for pair in pairwise(messages)])
-    if not isinstance(algorithm, Algorithm1):
-        raise ValueError(
-            f"algorithm is a {type(algorithm).__name__}: it must be Algorithm1 or DPSGD"
-        )
-    if not algorithm.quantised:
-        return _exact([_from_clear_psi(algorithm, *pair) for pair in pairwise(messages)])
-    dim = messages[0].theta.shape[-1]
-    if parts is None:
-        assumed = (
-            message_variances(messages)
-            if message_variance is None
-            else np.asarray(message_variance, dtype=np.float64)
-        )
-        return _smoothed(algorithm, messages, [slice(0, dim)], [assumed], drift, models)
-    if message_variance is not None:
-        raise ValueError(
-            "message_variance and parts cannot both be given: the variances of parts are observed"
-        )
-    if [part.start for part in parts] + [dim] != [0] + [part.stop for part in parts]:
-        raise ValueError(
-            f"parts = {list(parts)} must cover the {dim} coordinates one after the other"
-        )
-    return _smoothed(
-        algorithm, messages, parts, [_of_part(messages, part) for part in parts], drift, models
-    )
+        for part, fit, variance, residual in zip(cuts, fits, own, residuals, strict=True):
+            weights, covariance = coefficients(
+                algorithm, times, agent, fit.factor * variance, fit.drift, fit.decay
+            )
+            gradient[:, run, agent, part] = weights @ residual
+            predicted[:, run, agent] += np.diagonal(covariance) * residual.shape[1] / shape[3]
+    return Estimate(gradient, predicted)
 
 
-def message_variances(messages: Sequence[Messages], share: float | None = None) -> np.ndarray:
+def message_variances(messages: Sequence[Messages]) -> np.ndarray:
     """Return the variances `[messages, 2, runs, agents]` that an eavesdropper assumes of theta's
     and psi's messages.
 
-    `share` d^2 when it is given (BOUND: the worst case). Otherwise d^2 / 6 with a dither, and
-    without one d^2 times the smaller of 1/4 and the observed share of non-zero levels.
+    d^2 / 6 with a dither, and without one d^2 times the smaller of 1/4 and the observed share of
+    non-zero levels.
     """
-    return np.stack([_variances(message, share) for message in messages])
+    moved = [np.mean(np.stack([one.theta, one.psi]) != 0, axis=-1) for one in messages]
+    shares = np.minimum(BOUND, moved)
+    if messages[0].dither is not None:
+        shares = np.full_like(shares, DITHERED)
+    return shares * _squares(messages)
 
 
-def _known(algorithm: Algorithm1, messages: Sequence[Messages]) -> tuple[np.ndarray, np.ndarray]:
-    """Return what received messages contribute to theta_s and psi_s, `[messages, runs, agents,
+def _squares(messages: Sequence[Messages]) -> np.ndarray:
+    """Return the squares of the steps, `[messages, 1, 1, agents]`."""
+    return np.array([message.step for message in messages])[:, None, None] ** 2
+
+
+def _known(algorithm: Algorithm1, messages: Sequence[Messages]) -> np.ndarray:
+    """Return what received messages contribute to theta_s and psi_s, `[2, messages, runs, agents,
     dim]`, zero at the first.
     """
     network, times = algorithm.network, [message.t for message in messages]
@@ -139,49 +135,7 @@ def _known(algorithm: Algorithm1, messages: Sequence[Messages]) -> tuple[np.ndar
         theta = (1.0 + R) * theta + np.matmul(off_R, sent_theta) - change / mz[message.t][:, None]
         psi = psi + change
         known.append((theta, psi))
-    of_theta, of_psi = zip(*known, strict=True)
-    return np.stack(of_theta), np.stack(of_psi)
-
-
-def _smoothed(
-    algorithm: Algorithm1,
-    messages: Sequence[Messages],
-    parts: Sequence[slice],
-    variances: Sequence[np.ndarray],
-    drift: float | None,
-    models: Callable[..., list[Fit]],
-) -> Estimate:
-    heard = [
-        np.stack(part) for part in zip(*(message.values() for message in messages), strict=True)
-    ]
-    unexplained = np.concatenate(
-        [part - known for part, known in zip(heard, _known(algorithm, messages), strict=True)]
-    )
-    times, (_, runs, agents, dim) = [message.t for message in messages], heard[0].shape
-    for variance in variances:
-        if variance.shape != (len(times), 2, runs, agents):
-            wanted = (len(times), 2, runs, agents)
-            raise ValueError(f"message_variance has shape {variance.shape}, it must be {wanted}")
-    gradient, predicted = (
-        np.empty((len(times) - 1, runs, agents, dim)),
-        np.zeros((len(times) - 1, runs, agents)),
-    )
-    for run, agent in np.ndindex(runs, agents):
-        floor = SMALLEST * algorithm.schedules.step(times[0])[agent] ** 2
-        own = [np.maximum(variance[:, :, run, agent], floor) for variance in variances]
-        residuals = [unexplained[:, run, agent, part] for part in parts]
-        fits = (
-            [Fit(drift)] * len(parts)
-            if drift is not None
-            else models(algorithm, times, agent, own, residuals)
-        )
-        for part, fit, variance, residual in zip(parts, fits, own, residuals, strict=True):
-            weights, covariance = coefficients(
-                algorithm, times, agent, fit.factor * variance, fit.drift, fit.decay
-            )
-            gradient[:, run, agent, part] = weights @ residual
-            predicted[:, run, agent] += np.diagonal(covariance) * residual.shape[1] / dim
-    return Estimate(gradient, predicted)
+    return np.array(known).swapaxes(0, 1)
 
 
 def _of_part(messages: Sequence[Messages], part: slice) -> np.ndarray:
@@ -191,10 +145,7 @@ def _of_part(messages: Sequence[Messages], part: slice) -> np.ndarray:
     is known better: if none of it moved, it is the zero of the protocol.
     """
     variance = message_variances([cut(message, part) for message in messages])
-    least = np.stack([_steps(message) ** 2 for message in messages]) * min(
-        BOUND, 1.0 / (part.stop - part.start)
-    )
-    floor = np.repeat(least[:, None, None], 2, axis=1)
+    floor = np.repeat(_squares(messages) * min(BOUND, 1.0 / (part.stop - part.start)), 2, axis=1)
     if messages[0].t == 0:
         floor[0, 1] = 0.0
     return np.maximum(variance, floor)
@@ -207,34 +158,9 @@ def cut(message: Messages, part: slice) -> Messages:
     return message._replace(**own)
 
 
-def _variances(message: Messages, share: float | None) -> np.ndarray:
-    levels = np.stack([message.theta, message.psi])
-    if share is None and message.dither is None:
-        shares = np.minimum(BOUND, np.mean(levels != 0, axis=-1))
-    else:
-        shares = np.full(levels.shape[:3], DITHERED if share is None else share)
-    return shares * _steps(message) ** 2
-
-
-def _steps(message: Messages) -> np.ndarray:
-    if message.step is None:
-        raise ValueError(
-            f"message of t = {message.t} holds values, not levels: its errors have no variance"
-        )
-    return message.step
-
-
-def _from_clear_theta(algorithm: DPSGD, now: Messages, following: Messages) -> np.ndarray:
-    """Return g_t = (W theta_t - theta_{t+1}) / lam_t."""
-    return (np.matmul(algorithm.W, now.theta) - following.theta) / algorithm.schedules.lam(now.t)
-
-
-def _from_clear_psi(algorithm: Algorithm1, now: Messages, following: Messages) -> np.ndarray:
-    """Return g_t = (psi_{t+1} - (I + C) psi_t) / lam_t."""
-    mixed = now.psi + np.matmul(algorithm.network.C, now.psi)
-    return (following.psi - mixed) / algorithm.schedules.lam(now.t)
-
-
-def _exact(found: list[np.ndarray]) -> Estimate:
-    gradient = np.stack(found)
-    return Estimate(gradient, np.zeros(gradient.shape[:3]))
+def _clear(algorithm: DPSGD | Algorithm1, now: Messages, following: Messages) -> np.ndarray:
+    """Return g_t: (W theta_t - theta_{t+1}) / lam_t, or (psi_{t+1} - (I + C) psi_t) / lam_t."""
+    lam = algorithm.schedules.lam(now.t)
+    if isinstance(algorithm, DPSGD):
+        return (np.matmul(algorithm.W, now.theta) - following.theta) / lam
+    return (following.psi - (now.psi + np.matmul(algorithm.network.C, now.psi))) / lam
