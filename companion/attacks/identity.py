@@ -11,15 +11,12 @@ loud its input is, so the loudness of a reconstruction means nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol
-
 import numpy as np
 import torch
 from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from companion.attacks.trials import log_spectrum
 from companion.problems.eegnet import EEGNet
@@ -27,14 +24,6 @@ from companion.problems.eegnet import EEGNet
 SHRINKAGE = 0.2  # of a covariance towards its mean variance; the best of five on the undefended
 INVERSE_PENALTY = 0.1  # sklearn's C on standardised features: some hundred trials ask for little
 PASSES, BATCH, LEARNING_RATE, DROPOUT = 30, 32, 3e-3, 0.25  # of the network; tuned on no trial
-
-
-class Classifier(Protocol):
-    """What knows the subjects after `fit`, and names one for every trial in `predict`."""
-
-    def fit(self, X: np.ndarray, who: np.ndarray) -> Classifier: ...
-
-    def predict(self, X: np.ndarray) -> np.ndarray: ...
 
 
 def log_covariance(X: np.ndarray) -> np.ndarray:
@@ -57,9 +46,10 @@ def log_matrices(matrices: np.ndarray) -> np.ndarray:
     return logarithms[:, rows, columns] * np.where(rows == columns, 1.0, np.sqrt(2.0))
 
 
-def regression() -> Pipeline:
-    """Return logistic regression on standardised features."""
-    return make_pipeline(StandardScaler(), LogisticRegression(C=INVERSE_PENALTY, max_iter=2000))
+def regression(*before) -> Pipeline:
+    """Return logistic regression on standardised features, those that the steps `before` make."""
+    last = LogisticRegression(C=INVERSE_PENALTY, max_iter=2000)
+    return make_pipeline(*before, StandardScaler(), last)
 
 
 def wide_regression() -> Pipeline:
@@ -72,22 +62,6 @@ def wide_regression() -> Pipeline:
     return make_pipeline(StandardScaler(), PCA(svd_solver="full"), last)
 
 
-class Linear:
-    """Logistic regression on features of a trial, scaled by the trials of `fit` alone."""
-
-    def __init__(self, features: Callable[[np.ndarray], np.ndarray]):
-        self.features, self.model = features, regression()
-
-    def fit(self, X: np.ndarray, who: np.ndarray) -> Linear:
-        """Return the classifier fitted to trials whose subjects are known."""
-        self.model.fit(self.features(X), who)
-        return self
-
-    def predict(self, X: np.ndarray) -> np.ndarray:
-        """Return the subject guessed for every trial."""
-        return self.model.predict(self.features(X))
-
-
 class Network:
     """EEGNet with one output per subject, trained by Adam; deterministic in `seed`.
 
@@ -95,8 +69,8 @@ class Network:
     trial alone.
     """
 
-    def __init__(self, fs: float, seed: int, passes: int = PASSES):
-        self.fs, self.seed, self.passes = fs, seed, passes
+    def __init__(self, fs: float, seed: int):
+        self.fs, self.seed = fs, seed
 
     def fit(self, X: np.ndarray, who: np.ndarray) -> Network:
         """Return the network trained on trials whose subjects are known."""
@@ -116,7 +90,7 @@ class Network:
     def _train(self, prepared, targets: torch.Tensor) -> None:
         adam = torch.optim.Adam(self.model.parameters(), lr=LEARNING_RATE)
         self.model.train()
-        for _ in range(self.passes):
+        for _ in range(PASSES):
             for rows in torch.randperm(len(targets)).split(BATCH):
                 adam.zero_grad()
                 outputs = self.model(prepared.select(rows))
@@ -130,16 +104,15 @@ class Network:
         return self.subjects[outputs.argmax(dim=1).numpy()]
 
 
-def classifier(kind: str, fs: float, band: tuple[float, ...], seed: int) -> Classifier:
+def classifier(kind: str, fs: float, band: tuple[float, ...], seed: int) -> Pipeline | Network:
     """Return an unfitted classifier of trials `[trials, channels, samples]` by its name."""
-    kinds: dict[str, Callable[[], Classifier]] = {
-        "log-covariance": lambda: Linear(lambda X: log_covariance(_unit(X))),
-        "log-spectrum": lambda: Linear(lambda X: log_spectrum(_unit(X), fs, (band[0], band[1]))),
-        "EEGNet": lambda: Network(fs, seed),
+    if kind == "EEGNet":
+        return Network(fs, seed)
+    features = {
+        "log-covariance": lambda X: log_covariance(_unit(X)),
+        "log-spectrum": lambda X: log_spectrum(_unit(X), fs, (band[0], band[1])),
     }
-    if kind not in kinds:
-        raise ValueError(f"kind = {kind!r} must be one of {', '.join(kinds)}")
-    return kinds[kind]()
+    return regression(FunctionTransformer(features[kind]))
 
 
 def _unit(X: np.ndarray) -> np.ndarray:
