@@ -21,8 +21,6 @@ guessed, nothing approximate.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 ZERO = 1e-6  # of the largest entry: what counts as zero among numbers of float64
@@ -33,13 +31,6 @@ DRAWN, LARGE, CHUNKS = 2000, 10, 5  # kernels computed together; so many times w
 AGREEING = 3000  # draws of units that might be open for all inputs
 
 
-class Batch(NamedTuple):
-    """What was found: inputs `[B, inputs]` in some order, and whether all B directions were."""
-
-    inputs: np.ndarray
-    whole: bool
-
-
 def read(
     weight: np.ndarray,
     bias: np.ndarray,
@@ -47,8 +38,8 @@ def read(
     random: np.random.Generator,
     starts: int = 10_000,
     behind: np.ndarray | None = None,
-) -> Batch:
-    """Return the inputs behind the gradients of a layer's weight `[units, inputs]` and bias.
+) -> np.ndarray:
+    """Return the inputs `[B, inputs]` behind gradients of a layer's weight and bias, in some order.
 
     `size` is B; at most `starts` searches are made. Sums of two a_k are zero at many units as well,
     but at fewer: the B sparsest independent directions are taken, when no sparser ones are found
@@ -71,8 +62,8 @@ def read(
             break
     lengths = np.linalg.lstsq(U @ found.T, bias, rcond=None)[0] if len(found) else np.zeros(1)
     if len(found) < size or np.abs(lengths).min() <= ZERO * np.abs(lengths).max():
-        return Batch(np.zeros((0, weight.shape[1])), False)
-    return Batch(np.linalg.solve(found.T * lengths, scaled), True)
+        return np.zeros((0, weight.shape[1]))
+    return np.linalg.solve(found.T * lengths, scaled)
 
 
 def shared(U: np.ndarray, behind: np.ndarray, random: np.random.Generator) -> np.ndarray:

@@ -67,13 +67,14 @@ def read(
     module, errors = parameters.make(VICTIMS[victim]).double(), []
     for images, theta, found in opened(params, data, module, sender, size, first, count):
         truth = dense_inputs(module, theta, images).detach().numpy()
-        errors.append(_error(found.inputs, truth))
+        square = spear.matched(found, truth) / np.square(truth).mean(axis=1)
+        errors.append(float(square.max()))
     return {"error": np.array(errors)}
 
 
 def opened(
     params: dict, data: str, module: nn.Module, sender: str, size: int, first: int, count: int
-) -> Iterator[tuple[torch.Tensor, torch.Tensor, spear.Batch]]:
+) -> Iterator[tuple[torch.Tensor, torch.Tensor, np.ndarray]]:
     """Yield the images of every batch, theta_0, and what was found of what enters the layer."""
     settings = AgentParams(**params)
     images, labels = attacked(settings.seed, data, first * size, count * size)
@@ -85,20 +86,14 @@ def opened(
         scene = Scene(algorithm, module, x.double(), y, settings.seed, run)
         theta_0 = parameters.initial(module, "he", seed=settings.seed, run=run)
         heard = overhear(scene, first_state(scene, sender, theta_0), 1)
+        theta, views = torch.tensor(theta_0), parameters.layout(module).views
+        behind = views(theta)["output.weight"].numpy().T
         for agent, gradient in enumerate(heard.estimate):
             random = generator(settings.seed, Purpose.ATTACK, first + block + agent, t=2)
-            theta, given = torch.tensor(theta_0), torch.tensor(gradient)
-            yield scene.images[agent], theta, from_gradient(module, theta, given, size, random)
-
-
-def from_gradient(
-    module: nn.Module, theta: torch.Tensor, gradient: torch.Tensor, size: int, random
-) -> spear.Batch:
-    """Return the inputs of the dense layer behind the gradient `[dim]` of a batch of `size`."""
-    known, views = (parameters.layout(module).views(part) for part in (theta, gradient))
-    weight, bias = (views[f"dense.{name}"].numpy() for name in ("weight", "bias"))
-    behind = known["output.weight"].numpy().T
-    return spear.read(weight, bias, size, random, STARTS, behind)
+            given = views(torch.tensor(gradient))
+            weight, bias = (given[f"dense.{name}"].numpy() for name in ("weight", "bias"))
+            found = spear.read(weight, bias, size, random, STARTS, behind)
+            yield scene.images[agent], theta, found
 
 
 def dense_inputs(module: nn.Module, theta: torch.Tensor, images: torch.Tensor) -> torch.Tensor:
@@ -108,7 +103,3 @@ def dense_inputs(module: nn.Module, theta: torch.Tensor, images: torch.Tensor) -
     functional_call(module, parameters.layout(module).views(theta), (images,))
     hook.remove()
     return kept[0]
-
-
-def _error(found: np.ndarray, truth: np.ndarray) -> float:
-    return float((spear.matched(found, truth) / np.square(truth).mean(axis=1)).max())

@@ -17,8 +17,9 @@ from companion.attacks.inversion import SHAPE
 from companion.attacks.matching import Matching
 from companion.mnist import batches, overheard
 from companion.mnist.digits import attacked, digits
-from companion.mnist.messages import Scene, algorithm_of, first_state, layers, listen
-from companion.params import AGENTS, AgentParams
+from companion.mnist.messages import Sender, layers
+from companion.mnist.patient import listened
+from companion.params import AGENTS
 from companion.problems import parameters
 from companion.problems.cnn import CNN
 
@@ -37,23 +38,18 @@ def learned(seed: int, data: str) -> prior.Prior:
 
 
 def single(
-    params: dict, data: str, victim: overheard.Victim, sender: str, rounds: int,
+    params: dict, data: str, victim: overheard.Victim, sender: Sender, rounds: int,
     first: int, count: int,
 ) -> Arrays:  # fmt: skip
     """Return `mse [count]` of single images painted from messages, and `mean`, that of the mean."""
-    settings, (images, truth) = AgentParams(**params), attacked(params["seed"], data, first, count)
-    algorithm = algorithm_of(settings.algorithm(), sender, 1.0, settings.seed)
-    module, known = parameters.make(overheard.MODULES[victim]), learned(settings.seed, data)
-    found = []
-    for block in range(0, count, AGENTS):
-        five, run = slice(block, block + AGENTS), (first + block) // AGENTS
-        scene = Scene(algorithm, module, images[five], truth[five], settings.seed, run)
-        theta_0 = parameters.initial(module, overheard.INITIAL[victim], seed=settings.seed, run=run)
-        messages, _ = listen(scene, first_state(scene, sender, theta_0), rounds)
-        heard, variance = _heard(algorithm, messages, layers(module))
-        surprise = _surprise(module, torch.tensor(theta_0).float(), heard, variance)
+    known, images, found = learned(params["seed"], data), [], []
+    told = params, data, victim, sender, 1.0, rounds, first, count
+    for scene, theta_0, messages, _ in listened(*told):
+        heard, variance = _heard(scene.algorithm, messages, layers(scene.module))
+        surprise = _surprise(scene.module, torch.tensor(theta_0).float(), heard, variance)
         found.append(prior.paint(surprise, known, AGENTS, STEPS))
-    return _errors(images, torch.cat(found), known)
+        images.append(scene.images)
+    return _errors(torch.cat(images), torch.cat(found), known)
 
 
 def _heard(algorithm, messages, parts) -> tuple[torch.Tensor, torch.Tensor]:
@@ -98,21 +94,17 @@ def whole(
     module, known = parameters.make(batches.VICTIMS[victim]).double(), learned(params["seed"], data)
     known, pictures, originals = prior.Prior(*(part.double() for part in known)), [], []
     for images, theta, found in batches.opened(params, data, module, sender, size, first, count):
-        heard = torch.tensor(found.inputs)
+        heard = torch.tensor(found)
         precision = torch.ones_like(heard) / (SURE**2 * heard.square().mean(dim=1, keepdim=True))
         inputs = partial(batches.dense_inputs, module, theta)
         surprise = prior.of_outputs(lambda x, f=inputs: f(x.view(-1, *SHAPE)), heard, precision)
         painted = (
             prior.paint(surprise, known, len(heard), STEPS) if len(heard) else known.mean[None]
         )
-        pictures.append(_nearest(images.flatten(1), painted))
+        apart = (images.flatten(1)[:, None] - painted).square().mean(dim=2)
+        pictures.append(painted[apart.argmin(dim=1)])  # the order of a batch is not known
         originals.append(images)
     return _errors(torch.cat(originals), torch.cat(pictures), known)
-
-
-def _nearest(images: torch.Tensor, painted: torch.Tensor) -> torch.Tensor:
-    """Return for every image the picture closest to it: the order of a batch is not known."""
-    return painted[(images[:, None] - painted[None]).square().mean(dim=2).argmin(dim=1)]
 
 
 def _errors(images: torch.Tensor, painted: torch.Tensor, known: prior.Prior) -> Arrays:
