@@ -21,12 +21,7 @@ RULES = ("row sums", "bias")
 
 def infer(layout: Layout, gradient: torch.Tensor, rule: str = "row sums") -> torch.Tensor:
     """Return the labels of flat gradients `[..., dim]`, whose last layer is linear, by a rule."""
-    if rule not in RULES:
-        raise ValueError(f"rule = {rule!r} must be one of {', '.join(RULES)}")
     weight, bias = layout.shapes[-2:]
-    if len(weight) != 2 or tuple(bias) != (weight[0],):
-        shapes = f"{tuple(weight)} and {tuple(bias)}"
-        raise ValueError(f"the last parameters have shapes {shapes}: no linear layer")
     if rule == "bias":
         return gradient[..., -bias.numel() :].argmin(dim=-1)
     rows = gradient[..., -bias.numel() - weight.numel() : -bias.numel()]

@@ -33,13 +33,6 @@ class Matching:
     labels: torch.Tensor
     precision: torch.Tensor | None = None
 
-    def __post_init__(self) -> None:
-        dim, heard = layout(self.module).dim, self.heard.shape
-        if len(heard) != 2 or heard[1] != dim or self.theta.shape not in {(dim,), heard}:
-            found = f"theta {tuple(self.theta.shape)} and heard {tuple(heard)}"
-            rule = f"[{dim}] or [problems, {dim}], and [problems, {dim}]"
-            raise ValueError(f"{found} must be {rule}")
-
     @property
     def pixels(self) -> int:
         """Return the number of pixels of a guess."""

@@ -47,8 +47,6 @@ def least_epsilon(canaries: int, guesses: int, right: int, delta: float = 0.0) -
 
 
 def _binomial(guesses: int, right: int, epsilon: float) -> tuple[float, float]:
-    if not 0 <= right <= guesses:
-        raise ValueError(f"right = {right} must lie between 0 and guesses = {guesses}")
     law = stats.binom(guesses, 1.0 / (1.0 + np.exp(-epsilon)))
     below = np.cumsum(law.pmf(np.arange(right - 1, -1, -1)))  # P(right > Q >= right - i)
     return float(law.sf(right - 1)), float(np.max(below / np.arange(1, right + 1), initial=0.0))

@@ -158,13 +158,6 @@ class TestLabels:
         assert labels.infer(parameters.layout(net), heard, "bias") == 2
         assert labels.infer(parameters.layout(net), heard, "row sums") != 2
 
-    def test_nonsense_is_refused(self):
-        layout = parameters.layout(parameters.make(LeNet))
-        with pytest.raises(ValueError, match="rule = 'guess'"):
-            labels.infer(layout, torch.zeros(layout.dim), "guess")
-        with pytest.raises(ValueError, match="no linear layer"):
-            labels.infer(parameters.Layout(layout.names[:2], layout.shapes[:2]), torch.zeros(10))
-
 
 class TestFeatures:
     def problem(self, digits, activation):
@@ -198,9 +191,7 @@ class TestFeatures:
         assert (error < 1e-2).sum() >= 3 and torch.equal(found.labels, digits[1])
 
 
-def test_matching_refuses_shapes_that_do_not_fit(digits):
+def test_every_problem_has_a_number(digits):
     module, theta, heard = lenet(digits)
-    with pytest.raises(ValueError, match="must be"):
-        matching.Matching(module, theta[:-1], heard, inversion.SHAPE, digits[1])
     with pytest.raises(ValueError, match="numbers has 1 entries for 5 problems"):
         inversion.idlg(module, theta, heard, seed=0, numbers=[1])
