@@ -14,6 +14,7 @@ Mallows'). The model with the smallest is kept, part by part. No truth is needed
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
@@ -32,13 +33,10 @@ def kept(
 ) -> list[Fit]:
     """Return the model of the smallest estimated risk for every part; arguments as `fitted`'s."""
     shrinking = fitted(algorithm, times, agent, variances, unexplained)
-    parts = zip(shrinking, variances, unexplained, strict=True)
-    return [_better(algorithm, times, agent, *part) for part in parts]
-
-
-def _better(algorithm, times, agent, fit: Fit, variance, unexplained) -> Fit:
-    heard = algorithm, times, agent, variance, unexplained
-    return min((fit, CONSTANT, FREE), key=lambda one: risk(*heard, one))
+    return [
+        min((fit, CONSTANT, FREE), key=partial(risk, algorithm, times, agent, variance, residual))
+        for fit, variance, residual in zip(shrinking, variances, unexplained, strict=True)
+    ]
 
 
 def risk(

@@ -35,6 +35,7 @@ from companion.problems.parameters import layout
 OFFSETS = ((0, 0), (0, 1), (1, 0), (1, 1))  # outputs of the last convolution that pooling sees
 ROUNDS = 4  # of improving offsets and map in turn
 DARK = 0.1  # the largest pixel of a starting point
+RATE, VARIATION = 0.2, (1e-3, 1e-6)  # of Adam, and the weights of the total variation
 LAYERS = ("conv1", "conv2", "conv3")  # below the map
 
 
@@ -81,8 +82,6 @@ def invert(
     numbers: Sequence[int] | None = None,
     restarts: int = 2,
     steps: int = 600,
-    rate: float = 0.2,
-    variation: tuple[float, float] = (1e-3, 1e-6),
 ) -> Inversion:
     """Return single images, from gradients `heard [problems, dim]` at one state `theta [dim]`.
 
@@ -93,8 +92,7 @@ def invert(
     known = FeatureMap(*(part.repeat_interleave(restarts, dim=0) for part in found))
     points = starting_points(seed, numbers, restarts, torch.Size(SHAPE).numel(), "uniform")
     start, distance = DARK * points.flatten(0, 1), _mismatch(module, theta, known)
-    options: dict = {"steps": steps, "rate": rate, "variation": variation}
-    images, loss = signed_adam(distance, start, SHAPE, **options)
+    images, loss = signed_adam(distance, start, SHAPE, steps=steps, rate=RATE, variation=VARIATION)
     guessed = labels.infer(layout(module), heard).repeat_interleave(restarts)
     diverged, taken = torch.zeros(len(loss), dtype=torch.bool), torch.full((len(loss),), steps)
     return best(images, guessed, loss, diverged, taken, restarts)

@@ -116,7 +116,9 @@ class _Shifts:
         parts = [part.reshape(*self.overlap.shape[:2], -1) for part in (u, rest)]
         if not self.psi:
             self.psi, self.theta = ([np.zeros_like(part) for part in parts] for _ in range(2))
-        cost = self._cost(t)
+        width = float(self.algorithm.schedules.step(t)[self.agent])
+        moved = self._square(*self.psi) + self._square(*self.theta)
+        cost = 0.5 * quantizer.information(self.algorithm.degree) * moved / width**2
         network, lam = self.algorithm.network, float(self.algorithm.schedules.lam(t))
         r, c = (-float(matrix[self.agent, self.agent]) for matrix in (network.R, network.C))
         scale = network.agents * float(network.z(t + 1)[t, self.agent])
@@ -125,11 +127,6 @@ class _Shifts:
             self.psi[k] = self.psi[k] + change
             self.theta[k] = (1.0 - r) * self.theta[k] - change / scale
         return cost
-
-    def _cost(self, t: int) -> np.ndarray:
-        step = float(self.algorithm.schedules.step(t)[self.agent])
-        moved = self._square(*self.psi) + self._square(*self.theta)
-        return 0.5 * quantizer.information(self.algorithm.degree) * moved / step**2
 
     def _square(self, u: np.ndarray, rest: np.ndarray) -> np.ndarray:
         """Return |x_h u_h - x_g u_g|^2 + |rest_h - rest_g|^2 of every pair, from the factors."""
