@@ -9,6 +9,7 @@ losses    two trainings on disjoint halves of the images; whose images were they
 from __future__ import annotations
 
 import dataclasses
+from collections import deque
 
 import numpy as np
 
@@ -42,37 +43,18 @@ def audit(
     system: those of the last iteration but one are solved for.
     """
     plan, x = promise.plan_of(kind, delta, images, iterations), x.astype(np.float32)
-    oracle = promise.oracle_of(kind, plan, x, y, seed, images)
+    oracle, algorithm = promise.learners(kind, variant, plan, x, y, seed, images)
     draws = [generator(seed, Purpose.MODIFICATION, agent=agent) for agent in range(AGENTS)]
-    coin = np.stack([draw.random(canaries) < 0.5 for draw in draws])
-    labels = [_labels(own[:canaries]) for own in oracle.y]
-    own = [_sown(*pair) for pair in zip(oracle.y, coin, strict=True)]
-    oracle, algorithm = dataclasses.replace(oracle, y=own), plan.algorithm()
-    if variant == "promise":
-        plan.require(algorithm, oracle)
-        listen = _rounded
-    else:
-        oracle, algorithm = promise.opened(kind, variant, oracle, algorithm)
-        listen = _clear
-    about = [
-        informed.Samples(np.repeat(rows[:canaries, None], 2, axis=1), pair)
-        for rows, pair in zip(oracle.x, labels, strict=True)
-    ]
+    coin, about, sown = np.stack([draw.random(canaries) < 0.5 for draw in draws]), [], []
+    for own, labels, fell in zip(oracle.x, oracle.y, coin, strict=True):
+        pair = np.stack([labels[:canaries], (labels[:canaries] + 1) % promise.CLASSES], axis=1)
+        about.append(informed.Samples(np.repeat(own[:canaries, None], 2, axis=1), pair))
+        sown.append(np.concatenate([np.where(fell, *pair.T), labels[canaries:]]))
+    oracle = dataclasses.replace(oracle, y=sown)
+    listen = _rounded if variant == "promise" else _clear
     score = listen(algorithm, oracle, promise.start(kind, seed), iterations, seed, about, coin)
     certified = plan.certificate.delta if variant == "promise" else np.ones(AGENTS)
     return {"coin": coin, "score": score, "delta": certified}
-
-
-def _labels(y: np.ndarray) -> np.ndarray:
-    """Return the two labels `[canaries, 2]` of images: their own, and the next."""
-    return np.stack([y, (y + 1) % promise.CLASSES], axis=1)
-
-
-def _sown(y: np.ndarray, coin: np.ndarray) -> np.ndarray:
-    """Return an agent's labels, those of its canaries as the coins fell."""
-    found = y.copy()
-    found[: len(coin)] = np.where(coin, *_labels(y[: len(coin)]).T)
-    return found
 
 
 def _rounded(algorithm, oracle: History, theta_0, iterations, seed, about, coin) -> np.ndarray:
@@ -103,12 +85,9 @@ def _towards_half(oracle: History, theta, about: informed.Samples, coin, t: int)
 
 def _clear(algorithm, oracle: History, theta_0, iterations, seed, about, coin) -> np.ndarray:
     """Return the scores `[agents, canaries]` from the last two messages of unquantised agents."""
-    heard: list[optimizer.Messages] = []
-
-    def observe(state: optimizer.State, messages: optimizer.Messages) -> None:
-        heard[:] = [*heard[-1:], messages]
-
-    optimizer.run(algorithm, oracle, theta_0, iterations, seed=seed, observe=observe)
+    heard: deque[optimizer.Messages] = deque(maxlen=2)
+    options = {"seed": seed, "observe": lambda state, messages: heard.append(messages)}
+    optimizer.run(algorithm, oracle, theta_0, iterations, **options)
     theta, t = heard[0].theta, heard[0].t
     difference = (eavesdropper.gradients(algorithm, heard).gradient[0] - oracle(theta, t))[0]
     for i in range(AGENTS):  # what is heard minus what is known: the half of everything
@@ -147,19 +126,12 @@ def losses(
     order = generator(seed, Purpose.SPLIT, 1).permutation(images)
     rows = order[half * (images // 2) : (half + 1) * (images // 2)]
     plan, x = promise.plan_of(kind, delta, len(rows), iterations), x[:images].astype(np.float32)
-    oracle = promise.oracle_of(kind, plan, x[rows], y[rows], seed, len(rows))
-    algorithm, sent = plan.algorithm(), []
-    if variant == "promise":
-        plan.require(algorithm, oracle)
-    else:
-        oracle, algorithm = promise.opened(kind, variant, oracle, algorithm)
-
-    def observe(state: optimizer.State, messages: optimizer.Messages) -> None:
-        sent[:] = [messages.values()[0][0].mean(axis=0)]
-
-    options = {"seed": seed, "runs": [half], "observe": observe}  # each half has its own coins
+    oracle, algorithm = promise.learners(kind, variant, plan, x[rows], y[rows], seed, len(rows))
+    last: deque[optimizer.Messages] = deque(maxlen=1)
+    options = {"seed": seed, "runs": [half]}  # each half has its own coins
+    options["observe"] = lambda state, messages: last.append(messages)
     optimizer.run(algorithm, oracle, promise.start(kind, seed), iterations, **options)
-    outputs = oracle.model.outputs(sent[0], x).astype(np.float64)
+    outputs = oracle.model.outputs(last[0].values()[0][0].mean(axis=0), x).astype(np.float64)
     own = np.take_along_axis(outputs, y[:images, None], axis=1)[:, 0]
     loss = np.logaddexp.reduce(outputs, axis=1) - own
     return {"member": np.isin(np.arange(images), rows), "loss": loss}

@@ -121,11 +121,7 @@ def train(
     an agent.
     """
     plan, x = plan_of(kind, delta, images, iterations), x.astype(np.float32)
-    oracle, algorithm = oracle_of(kind, plan, x, y, seed, images), plan.algorithm()
-    if variant == "promise":
-        plan.require(algorithm, oracle)
-    else:
-        oracle, algorithm = opened(kind, variant, oracle, algorithm)
+    oracle, algorithm = learners(kind, variant, plan, x, y, seed, images)
     looks = set(np.linspace(0, iterations - 1, LOOKS).astype(int).tolist())
     ear, series = informed.Ear(algorithm.degree), []
 
@@ -146,22 +142,18 @@ def train(
     return result
 
 
-def oracle_of(kind: Kind, plan: Plan, x, y, seed: int, images: int) -> History:
-    """Return the oracle of five agents to whom the seed deals the first `images` pictures."""
-    shares = streams.shares(seed, 0, images, AGENTS)
-    terms = plan.terms
-    return History(
-        model_of(kind),
-        [x[rows] for rows in shares],
-        [y[rows] for rows in shares],
-        float(terms.clip[0]),
-        terms.warm_up,
-        terms.samples,
-    )
-
-
-def opened(kind: Kind, variant: Variant, oracle: History, algorithm: Algorithm1):
-    """Return oracle and algorithm without quantisation, and unprotected without clipping too."""
+def learners(
+    kind: Kind, variant: Variant, plan: Plan, x, y, seed: int, images: int
+) -> tuple[History, Algorithm1]:
+    """Return the oracle of five agents, to whom the seed deals the first `images` pictures, and
+    their algorithm: the plan's, or without quantisation, and unprotected without clipping too."""
+    shares, terms = streams.shares(seed, 0, images, AGENTS), plan.terms
+    own = [x[rows] for rows in shares], [y[rows] for rows in shares]
+    oracle = History(model_of(kind), *own, float(terms.clip[0]), terms.warm_up, terms.samples)
+    algorithm = plan.algorithm()
+    if variant == "promise":
+        plan.require(algorithm, oracle)
+        return oracle, algorithm
     plain = {"quantised": False, "degree": 1, "at_sent": False, "box": None}
     if variant == "unprotected":
         lam_0, nu = CHOSEN[kind].unprotected
@@ -173,20 +165,24 @@ def opened(kind: Kind, variant: Variant, oracle: History, algorithm: Algorithm1)
 def start(kind: Kind, seed: int) -> np.ndarray:
     """Return theta_0 `[1, agents, dim]`."""
     model = model_of(kind)
-    if not isinstance(model, Perceptron):
-        return np.zeros((1, AGENTS, model.dim))
-    start = model.start(generator(seed, Purpose.INITIAL))
-    return np.repeat(start[None, None], AGENTS, axis=1)
+    if isinstance(model, Perceptron):
+        start = model.start(generator(seed, Purpose.INITIAL))
+        return np.repeat(start[None, None], AGENTS, axis=1)
+    return np.zeros((1, AGENTS, model.dim))
 
 
 def _read(algorithm: Algorithm1, oracle: History, ear: informed.Ear, attacked: int, x, y) -> Arrays:
     """Return the shares `[agents]` of labels, and of pictures among 100, that are found."""
     labels, pictures = np.empty((2, AGENTS))
     for agent in range(AGENTS):
-        own = oracle.x[agent][:attacked], oracle.y[agent][:attacked]
+        own, true = oracle.x[agent][:attacked], oracle.y[agent][:attacked]
         heard = algorithm, oracle, ear, agent
-        labels[agent] = _right(informed.likelihoods(*heard, _relabelled(*own)))
-        among = informed.likelihoods(*heard, _together(*own, x[:GALLERY], y[:GALLERY]))[0]
+        digits = (true[:, None] + np.arange(CLASSES)) % CLASSES  # its own label, and the others
+        relabelled = informed.Samples(np.repeat(own[:, None], CLASSES, axis=1), digits)
+        labels[agent] = _right(informed.likelihoods(*heard, relabelled))
+        both = np.concatenate([own, x[:GALLERY]]), np.concatenate([true, y[:GALLERY]])
+        together = informed.Samples(*(part[None] for part in both))  # every pair is compared once
+        among = informed.likelihoods(*heard, together)[0]
         sets = [[k, *range(attacked, len(among))] for k in range(attacked)]
         pictures[agent] = _right(np.stack([among[np.ix_(rows, rows)] for rows in sets]))
     return {"labels": labels, "pictures": pictures}
@@ -195,15 +191,3 @@ def _read(algorithm: Algorithm1, oracle: History, ear: informed.Ear, attacked: i
 def _right(found: np.ndarray) -> float:
     """Return how often the likeliest hypothesis is the true one, each taken for it in turn."""
     return float((found.argmax(axis=2) == np.arange(found.shape[1])).mean())
-
-
-def _relabelled(x: np.ndarray, y: np.ndarray) -> informed.Samples:
-    """Return the hypotheses that an image has its own label, or one of the nine others."""
-    labels = (y[:, None] + np.arange(CLASSES)) % CLASSES
-    return informed.Samples(np.repeat(x[:, None], CLASSES, axis=1), labels)
-
-
-def _together(x: np.ndarray, y: np.ndarray, others_x, others_y) -> informed.Samples:
-    """Return own images and a gallery as hypotheses about one: all pairs are compared once."""
-    both = np.concatenate([x, others_x]), np.concatenate([y, others_y])
-    return informed.Samples(*(part[None] for part in both))

@@ -80,7 +80,7 @@ def test_what_is_run_is_what_is_certified_and_twins_learn(small, drawn, monkeypa
 
 def test_every_image_arrives_once(small):
     plan = promise.plan_of("softmax", 0.5, 1000, 8)
-    oracle = promise.oracle_of("softmax", plan, *small, 3, 1000)
+    oracle, _ = promise.learners("softmax", "promise", plan, *small, 3, 1000)
     rows = np.concatenate(oracle.x)
     assert rows.shape == (1000, 6) and oracle.seen(7) == 200  # all that an agent has, at the end
     np.testing.assert_array_equal(np.sort(rows, axis=0), np.sort(small[0][:1000], axis=0))
