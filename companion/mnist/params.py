@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -26,8 +26,7 @@ Exponents = Annotated[tuple[NotNegative, ...], Field(min_length=1)]
 ABLATION_TEST = 500  # test images for each short training of the ablation, at most
 SENT = 2 * 84_202  # numbers that an agent sends in an iteration: the CNN's parameters, twice
 SAMPLES = 20  # images an agent acquires in an iteration of the trainings that are attacked
-
-
+IMAGES_OF = "calibration", "fig5", "curve", "label", "moment", "patient", "painted", "promise"
 HELD = 6  # one in so many training images judges what is tuned
 
 
@@ -68,13 +67,6 @@ class Training(NetworkParams):
     def at(self, **changes) -> Training:
         """Return the setting of one training with other values, checked like new ones."""
         return self.into(Training, **changes)
-
-
-class Choice(NamedTuple):
-    """A training of the ablation: what is chosen otherwise, in words, and its setting."""
-
-    name: str
-    setting: Training
 
 
 class Params(Training):
@@ -144,15 +136,16 @@ class Params(Training):
         """Raise when the parameters contradict each other or the data, before any work."""
         super().check(data)
         require_at_most(self, "full_repeats", "repeats")
-        for setting in [*(choice.setting for choice in self.choices()), *self.budgets()]:
+        for setting in [*self.choices().values(), *self.budgets()]:
             setting.check(data)
+        there = dict.fromkeys((f"{name}_images" for name in IMAGES_OF), len(data.train_labels))
+        for name, limit in (there | {"promise_test": len(data.test_labels)}).items():
+            if (value := getattr(self, name)) > limit:
+                raise ParameterError(f"{name} = {value} must not exceed {limit}, all there are")
         self._check_attacks(len(data.train_labels))
         self._check_promises(data)
 
     def _check_attacks(self, there: int) -> None:
-        for name in ("calibration", "fig5", "curve", "label", "moment", "patient", "painted"):
-            if (value := getattr(self, f"{name}_images")) > there:
-                raise ParameterError(f"{name}_images = {value} must not exceed {there}, all images")
         if 1.0 not in self.scales or list(self.scales) != sorted(self.scales):
             rule = "must rise and hold 1.0, the paper's own d_0"
             raise ParameterError(f"scales = {self.scales} {rule}")
@@ -169,12 +162,7 @@ class Params(Training):
         return self.promise_images or images, self.promise_test or test
 
     def _check_promises(self, data: mnist.MNIST) -> None:
-        there, dealt = (len(data.train_labels), len(data.test_labels)), self.dealt(data)
-        for name, value, limit in zip(("images", "test"), dealt, there, strict=True):
-            if value > limit:
-                raise ParameterError(
-                    f"promise_{name} = {value} must not exceed {limit}, all there are"
-                )
+        dealt = self.dealt(data)
         asked = {"promise": self.promise_targets or self.network_targets}
         asked["convolution"] = self.convolution_targets
         looked_at = max(self.promise_attacked, self.canaries)
@@ -203,38 +191,33 @@ class Params(Training):
         full = [(self.at(history_sample=0, iterations=length), repeat) for repeat in whole]
         return full + [(self.at(), repeat) for repeat in range(self.repeats)]
 
-    def choices(self) -> list[Choice]:
+    def choices(self) -> dict[str, Training]:
         """Return the trainings of the ablation: Fig. 4's, and one open choice made otherwise."""
-        if not self.ablation_iterations:
-            return []
-        length = {
-            "iterations": self.ablation_iterations,
-            "evaluate_every": self.ablation_iterations,
-        }
-        length |= {"final_test": min(self.final_test, ABLATION_TEST)}
+        if not (length := self.ablation_iterations):
+            return {}
+        short = self.at(
+            iterations=length,
+            evaluate_every=length,
+            final_test=min(self.final_test, ABLATION_TEST),
+        )
         larger = {"d_0": 100 * self.d_0, "d_0_slope": 100 * self.d_0_slope}
-        changes: list[tuple[str, dict]] = [
-            ("as in Fig. 4", {}),
-            ("each agent its own start", {"same_start": False}),
-            ("sigmoid instead of ReLU", {"activation": "sigmoid"}),
-            ("PyTorch's initial values", {"initialisation": "pytorch"}),
-            ("edge weights 0.2", {"weight": 0.2}),
-            ("d₀ a hundred times larger", larger),
-            ("λ₀ a hundred times larger", {"lam_0": 100 * self.lam_0}),
-        ]
-        return [Choice(name, self.at(**length, **change)) for name, change in changes]
+        changes: dict[str, dict] = {
+            "as in Fig. 4": {},
+            "each agent its own start": {"same_start": False},
+            "sigmoid instead of ReLU": {"activation": "sigmoid"},
+            "PyTorch's initial values": {"initialisation": "pytorch"},
+            "edge weights 0.2": {"weight": 0.2},
+            "d₀ a hundred times larger": larger,
+            "λ₀ a hundred times larger": {"lam_0": 100 * self.lam_0},
+        }
+        return {name: short.at(**change) for name, change in changes.items()}
 
     def budgets(self) -> list[Training]:
         """Return a setting for every scale of d_0 and number of images whose budget is counted."""
-        short = {"iterations": self.budget_iterations, "evaluate_every": self.budget_iterations}
+        length = self.budget_iterations
+        short = self.at(iterations=length, evaluate_every=length, history_sample=0)
         return [
-            self.at(
-                **short,
-                history_sample=0,
-                samples=samples,
-                d_0=scale * self.d_0,
-                d_0_slope=scale * self.d_0_slope,
-            )
+            short.at(samples=samples, d_0=scale * self.d_0, d_0_slope=scale * self.d_0_slope)
             for samples in self.budget_samples
             for scale in self.budget_scales
         ]

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 from IPython.display import Markdown
-from scipy import stats
 
 from companion import runs
-from companion.claims import BROKEN
+from companion.claims import BROKEN, fill
 from companion.data.mnist import MNIST
+from companion.intervals import student
 from companion.mnist import budget, training
 from companion.mnist.budget import MEASURES
 from companion.mnist.params import Params, Training
 from companion.mnist.training import VARIANTS, Variant
 
+UNKNOWN = re.compile(r" \(nan%? to nan%?\)")  # an interval
 CAUSES = ("lam_0", "nu", "d_0")  # of divergence, and three in words
 
 
@@ -60,16 +62,16 @@ def ablation(params: Params, data: MNIST) -> pd.DataFrame:
 
     Without quantisation d_0 has no part in a training: those that differ in it alone are one.
     """
-    jobs = [(choice, variant) for choice in params.choices() for variant in VARIANTS]
+    jobs = [(*choice, variant) for choice in params.choices().items() for variant in VARIANTS]
     unused = {"d_0": params.d_0, "d_0_slope": params.d_0_slope}
     asked: list[tuple[Training, Variant, int]] = [
-        (choice.setting if variant == "quantised" else choice.setting.at(**unused), variant, 0)
-        for choice, variant in jobs
+        (setting if variant == "quantised" else setting.at(**unused), variant, 0)
+        for _, setting, variant in jobs
     ]
     results = _trained(asked, data, f"ablation: {len(jobs)} short trainings", curves=False)
     rows = [
-        {"choice": choice.name, "variant": variant, **_end(result, choice.setting)}
-        for (choice, variant), result in zip(jobs, results, strict=True)
+        {"choice": name, "variant": variant, **_end(result, setting)}
+        for (name, setting, variant), result in zip(jobs, results, strict=True)
     ]
     columns = ["choice", "variant", "final", "spread", "diverged", "sentence"]
     return pd.DataFrame(rows, columns=columns)
@@ -111,8 +113,12 @@ def _curves(result: dict[str, np.ndarray]) -> pd.DataFrame:
 
 
 def _end(result: dict[str, np.ndarray], setting: Training) -> dict:
-    diverged, final = int(result["diverged"]), result["final"]
-    words = "" if diverged < 0 else f"diverged at iteration {diverged}: {_cause(setting)}"
+    diverged, final, words = int(result["diverged"]), result["final"], ""
+    if diverged >= 0:  # and what decides about that
+        numbers = ", ".join(f"{name} = {getattr(setting, name):g}" for name in CAUSES)
+        choices = f"initial values {setting.initialisation}, activation {setting.activation}"
+        words = f"diverged at iteration {diverged}: {numbers}, edge weights {setting.weight:g}, "
+        words += choices
     end = {"final": float(final.mean()), "spread": float(final.std())}
     return {**end, "diverged": diverged, "sentence": words}
 
@@ -123,19 +129,11 @@ def members_told(score: np.ndarray, member: np.ndarray) -> dict[str, int]:
     return {"guesses": len(right), "right": int(right.sum())}
 
 
-def _cause(setting: Training) -> str:
-    """Return the parameters that decide about divergence."""
-    numbers = ", ".join(f"{name} = {getattr(setting, name):g}" for name in CAUSES)
-    choices = f"initial values {setting.initialisation}, activation {setting.activation}"
-    return f"{numbers}, edge weights {setting.weight:g}, {choices}"
-
-
 def summary(curves: pd.DataFrame) -> pd.DataFrame:
     """Return per variant, history, kind and t, over agents and repeats: mean, deviation,
     repeats."""
     grouped = curves.groupby(["variant", "history", "kind", "t"], sort=True)
-    spread = {"standard_deviation": lambda values: float(values.std(ddof=0))}
-    table = grouped["accuracy"].agg(mean="mean", **spread)
+    table = grouped["accuracy"].agg(mean="mean", standard_deviation=lambda one: one.std(ddof=0))
     return table.assign(repeats=grouped["repeat"].nunique()).reset_index()
 
 
@@ -151,7 +149,7 @@ def paired_difference(ends: pd.DataFrame) -> dict[str, float | int | None]:
     count, mean = len(difference), float(difference.mean())
     if count < 2:
         return {"mean": mean if count else None, "low": None, "high": None, "repeats": count}
-    half = float(stats.t.ppf(0.975, count - 1) * difference.std(ddof=1) / np.sqrt(count))
+    half = float(student(difference.std(), count))
     return {"mean": mean, "low": mean - half, "high": mean + half, "repeats": count}
 
 
@@ -269,13 +267,11 @@ def spent(found: pd.DataFrame) -> pd.DataFrame:
 
 def budget_table(table: pd.DataFrame) -> pd.DataFrame:
     """Return `spent` as the notebook shows it."""
-    own = table.dropna().reset_index(drop=True)
-    between = [f"{row.lower:.3f} to {row.upper:.3f}" for row in own.itertuples()]
-    return pd.DataFrame({
-        "images at a time": own["samples"],
-        "multiple of the paper's d₀": own["scale"].map("{:g}".format),
-        "the paper's sum": own["paper"].map("{:.3g}".format),
-        "exact total variation": between,
+    return readable(table.dropna(), {
+        "images at a time": "{samples}",
+        "multiple of the paper's d₀": "{scale:g}",
+        "the paper's sum": "{paper:.3g}",
+        "exact total variation": "{lower:.3f} to {upper:.3f}",
     })  # fmt: skip
 
 
@@ -295,3 +291,31 @@ def plain(table: pd.DataFrame) -> dict[str, list]:
     return {
         name: [None if pd.isna(value) else value for value in column] for name, column in columns
     }
+
+
+def tabled(function, pieces: list[dict], names: Sequence[str], words: str) -> pd.DataFrame:
+    """Return the results of all shards one below the other, beside the arguments called `names`."""
+    results = runs.run(function, pieces, description=words)
+    tables = [
+        pd.DataFrame({name: piece[name] for name in names} | dict(result))
+        for piece, result in zip(pieces, results, strict=True)
+    ]
+    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
+
+
+def between(name: str, digits: str) -> str:
+    """Return the template of a number with its interval, from columns name, name_low, name_high."""
+    return f"{{{name}:{digits}}} ({{{name}_low:{digits}}} to {{{name}_high:{digits}}})"
+
+
+def readable(table: pd.DataFrame, heads: dict[str, str]) -> pd.DataFrame:
+    """Return a table for reading: by head a template, filled row by row; an empty one as it is.
+
+    An interval that is not known is left out.
+    """
+    rows = table.to_dict("records")
+    columns = {
+        head: [UNKNOWN.sub("", fill(template, row)) for row in rows]
+        for head, template in heads.items()
+    }
+    return pd.DataFrame(columns) if rows else table
