@@ -13,11 +13,12 @@ from IPython.display import Markdown
 
 from companion import runs
 from companion.attacks import labels, similarity
-from companion.claims import threshold
+from companion.claims import fill, threshold
 from companion.data.mnist import MNIST
 from companion.intervals import median_interval, wilson
 from companion.mnist import overheard
 from companion.mnist.params import Params
+from companion.mnist.tables import between, readable
 from companion.params import AgentParams
 
 METHODS = ("published", "line search")
@@ -72,13 +73,11 @@ def reconstructions(params: Params, data: MNIST) -> Attacked:
         for piece in shared(cases(params))
     ]
     results = runs.run(overheard.attack, pieces, description="attacks on single images")
-    flat, names = [], []
-    for piece, result in zip(pieces, results, strict=True):
-        for k, case in enumerate(piece["cases"]):
-            flat.append({name: array[k] for name, array in result.items()})
-            named = dict(zip(BY, (piece["victim"], *case), strict=True))
-            names.append(named | {"first": piece["first"]})
-    return _attacked(flat, names)
+    named = [
+        [dict(zip(BY, (piece["victim"], *case), strict=True)) for case in piece["cases"]]
+        for piece in pieces
+    ]
+    return _attacked(results, named)
 
 
 def cases(params: Params) -> list[tuple[str, float, int, int]]:
@@ -109,13 +108,8 @@ def later(params: Params, data: MNIST) -> Attacked:
     common |= {"steps": params.attack_steps, "restarts": params.attack_restarts}
     pieces = [{**common, "count": params.moment_images, "scale": scale} for scale in (1.0, 0.0)]
     results = runs.run(overheard.attack_later, pieces, description="attacks during training")
-    flat, names = [], []
-    for piece, result in zip(pieces, results, strict=True):
-        for k, t in enumerate(params.moments):
-            flat.append({name: array[k] for name, array in result.items()})
-            accuracy = float(result["accuracy"][k])
-            names.append({"scale": piece["scale"], "t": t, "accuracy": accuracy, "first": 0})
-    return _attacked(flat, names)
+    named = [[{"scale": piece["scale"], "t": t} for t in params.moments] for piece in pieces]
+    return _attacked(results, named)
 
 
 def labels_read(params: Params, data: MNIST) -> pd.DataFrame:
@@ -134,9 +128,7 @@ def labels_read(params: Params, data: MNIST) -> pd.DataFrame:
 def label_rates(table: pd.DataFrame) -> pd.DataFrame:
     """Return the share of `right` by sender, rule and rounds, with its 95 % Wilson interval."""
     names = ["sender", "rule", "rounds"]
-    groups = table.groupby(names, sort=True)["right"]
-    rows = [dict(zip(names, key, strict=True)) | share("labels", own) for key, own in groups]
-    return pd.DataFrame(rows)
+    return summed_up(table.assign(labels=table["right"]), names, ["labels"]).drop(columns="images")
 
 
 def rates(table: pd.DataFrame, by: list[str] = BY) -> pd.DataFrame:
@@ -144,26 +136,33 @@ def rates(table: pd.DataFrame, by: list[str] = BY) -> pd.DataFrame:
 
     Shares have 95 % Wilson intervals (`_low`, `_high`), medians 95 % intervals between two values.
     """
+    named = table.assign(recovered=table["mse"] < THRESHOLDS[0], labels=table["right"])
+    found, grouped = summed_up(named, by, ["recovered", "labels"], QUALITIES), named.groupby(by)
+    medians = grouped[["black", "error"]].median().assign(diverged=grouped["diverged"].mean())
+    return found.join(medians, on=by)
+
+
+def summed_up(table: pd.DataFrame, by: list[str], shares, medians=(), sort=True) -> pd.DataFrame:
+    """Return per group the number of `images`, shares and medians of columns, with intervals."""
     rows = []
-    for key, group in table.groupby(by, sort=True):
-        row = dict(zip(by, key, strict=True))
-        row |= share("recovered", group["mse"] < THRESHOLDS[0])
-        row |= share("labels", group["right"])
-        for name in QUALITIES:
+    for key, group in table.groupby(by, sort=sort) if len(table) else ():
+        row = dict(zip(by, key, strict=True)) | {"images": len(group)}
+        for name in shares:
+            row |= share(name, group[name])
+        for name in medians:
             low, high = median_interval(group[name].to_numpy())
             row |= {name: float(group[name].median()), f"{name}_low": low, f"{name}_high": high}
-        row |= {name: float(group[name].median()) for name in ("black", "error")}
-        rows.append(row | {"diverged": float(group["diverged"].mean()), "images": len(group)})
+        rows.append(row)
     return pd.DataFrame(rows)
 
 
-def share(name: str, hits: np.ndarray | pd.Series) -> dict[str, float]:
+def share(name: str, hits: pd.Series) -> dict[str, float]:
     """Return a share with the ends of its 95 % Wilson interval."""
     low, high = wilson(hits.sum(), len(hits))
     return {name: float(hits.mean()), f"{name}_low": low, f"{name}_high": high}
 
 
-def _table(result: dict[str, np.ndarray], first: int = 0, **names) -> pd.DataFrame:
+def _table(result: dict[str, np.ndarray], **names) -> pd.DataFrame:
     """Return one row per image: how close the picture came, and whether the label was read.
 
     A picture that left the attack's bounds has diverged, and so has one farther from the original
@@ -174,7 +173,7 @@ def _table(result: dict[str, np.ndarray], first: int = 0, **names) -> pd.DataFra
     mse = similarity.mse(original, finite)
     return pd.DataFrame({
         **names,
-        "image": np.arange(first, first + len(original)),
+        "image": np.arange(len(original)),
         "label": result["label"],
         "right": result["label"] == result["guessed"],
         "mse": mse,
@@ -182,25 +181,27 @@ def _table(result: dict[str, np.ndarray], first: int = 0, **names) -> pd.DataFra
         "ssim": similarity.ssim(original, finite),
         "black": similarity.mse(original, 0.0),
         "diverged": result["diverged"] | (mse > 1.0),
-        **{name: result[name] for name in ("error", "predicted", "size") if name in result},
+        **{name: result[name] for name in ("error",) if name in result},
     })  # fmt: skip
 
 
-def _attacked(results: list[dict], names: list[dict]) -> Attacked:
-    tables = [_table(result, **name) for result, name in zip(results, names, strict=True)]
-    pictures = [
-        np.concatenate([result[part] for result in results]) for part in ("original", "picture")
+def _attacked(results: list[dict], named: list[list[dict]]) -> Attacked:
+    """Return attacks whose results `[cases, images, ...]` are of so many named cases each."""
+    tables = [
+        _table({part: array[k] for part, array in result.items()}, **names)
+        for result, cases in zip(results, named, strict=True)
+        for k, names in enumerate(cases)
     ]
+    parts = "original", "picture"
+    pictures = [np.concatenate([np.concatenate(one[part]) for one in results]) for part in parts]
     return Attacked(pd.concat(tables, ignore_index=True), *pictures)
 
 
 def _labels(piece: dict, result: dict[str, np.ndarray]) -> pd.DataFrame:
-    right = result["guessed"] == result["label"]
-    numbers = range(piece["first"], piece["first"] + piece["count"])
-    names = ["rule", "rounds", "image"]
-    index = pd.MultiIndex.from_product([labels.RULES, piece["rounds"], numbers], names=names)
-    table = pd.DataFrame({"right": right.ravel()}, index=index)
-    return table.reset_index().assign(sender=piece["sender"])
+    levels = labels.RULES, piece["rounds"], range(piece["count"])
+    index = pd.MultiIndex.from_product(levels, names=["rule", "rounds", "image"])
+    right = (result["guessed"] == result["label"]).ravel()
+    return pd.DataFrame({"right": right}, index=index).reset_index().assign(sender=piece["sender"])
 
 
 def told(params: Params, data: MNIST) -> dict:
@@ -258,22 +259,11 @@ def calibration_table(table: pd.DataFrame) -> pd.DataFrame:
 
 def attack_table(table: pd.DataFrame, **heads: str) -> pd.DataFrame:
     """Return `rates` as the notebook shows them; `heads` name and title its first columns."""
-    table = table.reset_index(drop=True)
-    shown = {title: table[name] for name, title in heads.items()}
-    shown["images recovered (mse < 0.01)"] = _shown(table, "recovered", ".0%")
+    shown = {title: f"{{{name}}}" for name, title in heads.items()}
+    shown["images recovered (mse < 0.01)"] = between("recovered", ".0%")
     titles = {"mse": "median mse", "psnr": "median psnr, dB", "ssim": "median ssim"}
-    shown |= {titles[name]: _shown(table, name, digits) for name, digits in QUALITIES.items()}
-    return pd.DataFrame({**shown, "labels read": _shown(table, "labels", ".0%")})
-
-
-def _shown(table: pd.DataFrame, name: str, digits: str) -> list[str]:
-    ends = zip(table[name], table[f"{name}_low"], table[f"{name}_high"], strict=True)
-    return [shown(*row, digits) for row in ends]
-
-
-def shown(value: float, low: float, high: float, digits: str) -> str:
-    """Return a number with its interval, where there is one."""
-    return f"{value:{digits}}" + (f" ({low:{digits}} to {high:{digits}})" if low == low else "")
+    shown |= {titles[name]: between(name, digits) for name, digits in QUALITIES.items()}
+    return readable(table, {**shown, "labels read": between("labels", ".0%")})
 
 
 def first_round(table: pd.DataFrame) -> pd.DataFrame:
@@ -348,8 +338,7 @@ def margin_words(table: pd.DataFrame) -> Markdown:
 def label_words(table: pd.DataFrame) -> Markdown:
     """Return how many labels are read from Algorithm 1."""
     own = table[(table["rule"] == "row sums") & (table["sender"] == "quantised")]
-    shares = _shown(own, "labels", ".0%")
-    pairs = zip(shares, own["rounds"], strict=True)
-    heard = ", ".join(f"{share} of the labels from {k} round(s)" for share, k in pairs)
+    template = between("labels", ".0%") + " of the labels from {rounds} round(s)"
+    heard = ", ".join(fill(template, row) for row in own.to_dict("records"))
     start = "From the messages of Algorithm 1 at the paper's $d_0$ the eavesdropper reads"
     return Markdown(f"{start} {heard}. Guessing would give 10 %.")

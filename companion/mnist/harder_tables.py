@@ -8,7 +8,7 @@ import pandas as pd
 from companion import runs
 from companion.attacks import onerun
 from companion.data.mnist import MNIST
-from companion.intervals import median_interval, wilson
+from companion.intervals import wilson
 from companion.mnist import batches, canaries, painted, patient, promise_tables
 from companion.mnist.attack_tables import (
     BATCH,
@@ -16,17 +16,20 @@ from companion.mnist.attack_tables import (
     SENDERS,
     THRESHOLDS,
     blocks,
-    share,
-    shown,
+    summed_up,
     told,
 )
 from companion.mnist.params import Params
-from companion.mnist.tables import Trainings, members_told
+from companion.mnist.tables import Trainings, between, members_told, readable, tabled
 
 QUOTED = 1e-5  # the delta at which other papers quote an epsilon
 GUESSED = 5  # of so many canaries one is guessed for epsilon: the surest; fixed before looking
-RECOVERED = ["recovered", "recovered_low", "recovered_high"]
-ATTACKS = {"loss": "its loss", "ratio": "its loss against another model's"}
+RECOVERED = between("recovered", ".0%")
+ATTACKS = {
+    "loss": "its loss",
+    "ratio": "its loss against another model's",
+    "canaries": "canaries, all messages",
+}
 SMALL = 12  # images of a batch: of larger ones, which take long, five are enough to see it fail
 WHOLE = 8  # images of the batches that are painted
 Table = pd.DataFrame
@@ -42,18 +45,12 @@ def batches_read(params: Params, data: MNIST) -> Table:
         for size in params.batch_sizes
         for block in blocks(params.batches if size <= SMALL else BATCH, BATCH)
     ]
-    results = runs.run(batches.read, pieces, description="batches, exactly")
-    table = pd.DataFrame([
-        {**{name: piece[name] for name in names}, "error": error}
-        for piece, result in zip(pieces, results, strict=True)
-        for error in result["error"]
-    ], columns=[*names, "error"])  # fmt: skip
-    return pd.DataFrame([
-        dict(zip(names, key, strict=True))
-        | share("recovered", (error < THRESHOLDS[0]).to_numpy())
-        | {"batches": len(error)}
-        for key, error in table.groupby(names, sort=False)["error"]
-    ])  # fmt: skip
+    table = tabled(batches.read, pieces, names, "batches, exactly")
+    if table.empty:
+        return table
+    named = table.assign(recovered=table["error"] < THRESHOLDS[0])
+    found = summed_up(named, names, ["recovered"], sort=False)
+    return found.rename(columns={"images": "batches"})
 
 
 def batch_table(table: Table) -> Table:
@@ -65,7 +62,7 @@ def batch_table(table: Table) -> Table:
         "LeNet": "588 features (LeNet, ReLU)",
         "CNN": "64 features (the paper's CNN, ReLU)",
     }
-    words = [shown(*row, ".0%") for row in table[RECOVERED].itertuples(index=False)]
+    words = readable(table, {"words": RECOVERED})["words"]
     wide = table.assign(words=words, back=table["victim"].map(back))
     wide = wide.pivot(index=["back", "size"], columns="sender", values="words")
     heads = {"D-PSGD": "whole batches, D-PSGD", "quantised": "Algorithm 1, the paper's d₀"}
@@ -85,38 +82,31 @@ def rounds_heard(params: Params, data: MNIST) -> Table:
         for scale in params.patient_scales
         for block in blocks(params.patient_images, BATCH, rows - params.patient_images)
     ]
-    results = runs.run(patient.hear, pieces, description="many rounds, both models")
-    tables = [
-        pd.DataFrame({"victim": piece["victim"], "scale": piece["scale"], **result})
-        for piece, result in zip(pieces, results, strict=True)
-    ]
-    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
+    names = ["victim", "scale"]
+    return tabled(patient.hear, pieces, names, "many rounds, both models")
 
 
 def rounds_rates(table: Table) -> Table:
     """Return by victim and scale: median errors, how often the better model was kept, shares."""
-    rows = []
-    for (victim, scale), group in table.groupby(["victim", "scale"]) if len(table) else ():
-        better = np.minimum(group["shrinking"], group["constant"])
-        row = {"victim": victim, "scale": scale, "images": len(group)}
-        for name in patient.MODELS:
-            low, high = median_interval(group[name].to_numpy())
-            row |= {name: group[name].median(), f"{name}_low": low, f"{name}_high": high}
-        row |= share("better", (group["kept"] <= 1.05 * better).to_numpy())
-        rows.append(row | share("recovered", (group["mse"] < THRESHOLDS[0]).to_numpy()))
-    return pd.DataFrame(rows)
+    if table.empty:
+        return table
+    better = table["kept"] <= 1.05 * np.minimum(table["shrinking"], table["constant"])
+    named = table.assign(better=better, recovered=table["mse"] < THRESHOLDS[0])
+    return summed_up(named, ["victim", "scale"], ["better", "recovered"], patient.MODELS)
 
 
 def rounds_table(table: Table) -> Table:
     """Return `rounds_rates` as the notebook shows it."""
-    if (rates := rounds_rates(table)).empty:
-        return rates
-    heads = {"free": "one round", "shrinking": "shrinking", "constant": "constant", "kept": "kept"}
-    found = {"attacked": rates["victim"], "step": rates["scale"].map("{:g} d₀".format)}
-    found |= {f"error, {head}": rates[name].map("{:.3g}".format) for name, head in heads.items()}
-    found["no worse than the better (5 %)"] = rates["better"].map("{:.0%}".format)
-    recovered = rates[RECOVERED].itertuples(index=False)
-    return pd.DataFrame({**found, "images recovered": [shown(*row, ".0%") for row in recovered]})
+    return readable(rounds_rates(table), {
+        "attacked": "{victim}",
+        "step": "{scale:g} d₀",
+        "error, one round": "{free:.3g}",
+        "error, shrinking": "{shrinking:.3g}",
+        "error, constant": "{constant:.3g}",
+        "error, kept": "{kept:.3g}",
+        "no worse than the better (5 %)": "{better:.0%}",
+        "images recovered": RECOVERED,
+    })  # fmt: skip
 
 
 def painted_from(params: Params, data: MNIST) -> Table:
@@ -124,54 +114,49 @@ def painted_from(params: Params, data: MNIST) -> Table:
 
     `size` is the number of images of a batch: 1, or WHOLE, read from a ReLU LeNet's dense layer.
     """
-    rows, pieces = len(data.train_labels), []
-    for sender in SENDERS[:2]:
-        named = {**told(params, data), "sender": sender}
-        pieces += [
-            (painted.single, {**named, "victim": victim, "rounds": 1, **block})
-            for victim in ("CNN", "LeNet")
-            for block in blocks(params.painted_images, BATCH, rows - params.painted_images)
-        ]
-        first = rows // WHOLE - params.painted_batches
-        pieces += [
-            (painted.whole, {**named, "victim": "LeNet", "size": WHOLE, **block})
-            for block in blocks(params.painted_batches, BATCH, first)
-        ]
-    tables = []
-    for function in (painted.single, painted.whole):
-        own = [piece for one, piece in pieces if one is function]
-        results = runs.run(function, own, description="painted with a prior")
-        for piece, result in zip(own, results, strict=True):
-            names = {"victim": piece["victim"], "sender": piece["sender"]}
-            tables.append(pd.DataFrame({**names, "size": piece.get("size", 1), **result}))
-    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
+    rows, names = len(data.train_labels), ["victim", "sender"]
+    last = blocks(params.painted_images, BATCH, rows - params.painted_images)
+    single = [
+        {**told(params, data), "sender": sender, "victim": victim, "rounds": 1, **block}
+        for sender in SENDERS[:2]
+        for victim in ("CNN", "LeNet")
+        for block in last
+    ]
+    last = blocks(params.painted_batches, BATCH, rows // WHOLE - params.painted_batches)
+    whole = [
+        {**told(params, data), "sender": sender, "victim": "LeNet", "size": WHOLE, **block}
+        for sender in SENDERS[:2]
+        for block in last
+    ]
+    tables = [
+        tabled(painted.single, single, names, "painted with a prior").assign(size=1),
+        tabled(painted.whole, whole, [*names, "size"], "painted with a prior"),
+    ]
+    return pd.concat(tables, ignore_index=True) if single or whole else pd.DataFrame()
 
 
 def painted_rates(table: Table) -> Table:
     """Return by victim, size and sender: the share recovered, the median mse, the mean image's."""
-    rows, names = [], ["victim", "size", "sender"]
-    for key, group in table.groupby(names) if len(table) else ():
-        low, high = median_interval(group["mse"].to_numpy())
-        row = dict(zip(names, key, strict=True)) | {"images": len(group)}
-        row |= share("recovered", (group["mse"] < THRESHOLDS[0]).to_numpy())
-        row |= {"mse": group["mse"].median(), "mse_low": low, "mse_high": high}
-        rows.append(row | {"mean": group["mean"].median()})
-    return pd.DataFrame(rows)
+    if table.empty:
+        return table
+    names, named = (
+        ["victim", "size", "sender"],
+        table.assign(recovered=table["mse"] < THRESHOLDS[0]),
+    )
+    found = summed_up(named, names, ["recovered"], ["mse"])
+    return found.join(table.groupby(names)["mean"].median(), on=names)
 
 
 def painted_table(table: Table) -> Table:
     """Return `painted_rates` as the notebook shows it."""
-    if (rates := painted_rates(table)).empty:
-        return rates
-    batch = " with ReLU, batches of " + rates["size"].astype(str)
-    recovered = rates[RECOVERED].itertuples(index=False)
-    errors = rates[["mse", "mse_low", "mse_high"]].itertuples(index=False)
-    return pd.DataFrame({
-        "attacked": rates["victim"] + batch.where(rates["size"] > 1, ""),
-        "heard": rates["sender"].replace("quantised", "Algorithm 1, the paper's d₀"),
-        "images recovered (mse < 0.01)": [shown(*row, ".0%") for row in recovered],
-        "median mse": [shown(*row, ".2g") for row in errors],
-        "the mean digit's": rates["mean"].map("{:.2g}".format),
+    sizes = {1: "", WHOLE: f" with ReLU, batches of {WHOLE}"}
+    names = {"size": sizes, "sender": {"quantised": "Algorithm 1, the paper's d₀"}}
+    return readable(painted_rates(table).replace(names), {
+        "attacked": "{victim}{size}",
+        "heard": "{sender}",
+        "images recovered (mse < 0.01)": RECOVERED,
+        "median mse": between("mse", ".2g"),
+        "the mean digit's": "{mean:.2g}",
     })  # fmt: skip
 
 
@@ -184,35 +169,27 @@ def secrets(params: Params, data: MNIST, trained: Trainings) -> Table:
     interval, what the certified `delta` allows, the lower bounds of delta and epsilon, and the
     `probability` of so many right canaries under the promise.
     """
-    cases = [("softmax", "promise", target) for target in params.promise_targets]
-    cases += [("network", "promise", target) for target in params.network_targets]
-    cases += [(kind, "unprotected", promise_tables.ANY) for kind in ("softmax", "network")]
-    asked = (params.promise_targets or params.network_targets) and (
-        params.canaries or params.members
-    )
-    if not asked:
+    named = [
+        {"kind": kind, "variant": "promise", "delta": target}
+        for kind, target in promise_tables.asked(params)
+        if kind != "convolution"
+    ]
+    if not named or not (params.canaries or params.members):
         return pd.DataFrame()
+    bare = {"variant": "unprotected", "delta": promise_tables.ANY}
+    named += [{"kind": kind, **bare} for kind in ("softmax", "network")]
     given = dict(zip("xy", promise_tables.known(params, data), strict=True))
-    named = [dict(zip(("kind", "variant", "delta"), case, strict=True)) for case in cases]
-    sizes = {"seed": params.seed, "images": params.dealt(data)[0]}
-    pieces = [
-        {**name, **sizes, "iterations": params.promise_iterations, "canaries": params.canaries}
-        for name in named * bool(params.canaries)
-    ]
+    common = {"seed": params.seed, "images": params.dealt(data)[0]}
+    sizes = {"iterations": params.promise_iterations, "canaries": params.canaries}
+    pieces = [{**name, **common, **sizes} for name in named if params.canaries]
     audits = _run(canaries.audit, pieces, given, "canaries")
-    halves = {**sizes, "iterations": params.promise_iterations // 2}
-    pieces = [
-        {**name, **halves, "half": half} for name in named * params.members for half in (0, 1)
-    ]
-    asked_of = _run(canaries.losses, pieces, given, "members")
-    certified = [_delta(name, audit) for name, audit in zip(named, audits, strict=False)]
-    rows = [
-        name | _canaries(audit, delta)
-        for name, audit, delta in zip(named, audits, certified, strict=False)
-    ]
-    for number, name in enumerate(named * params.members):
-        pair = asked_of[2 * number : 2 * number + 2]
-        rows += [name | row for row in _members(pair, _delta(name, None))]
+    rows = [name | _canaries(audit) for name, audit in zip(named, audits, strict=False)]
+    common["iterations"] = params.promise_iterations // 2
+    pieces = [{**name, **common, "half": k} for name in named * params.members for k in (0, 1)]
+    halves = _run(canaries.losses, pieces, given, "members")
+    for name, *pair in zip(named, halves[::2], halves[1::2], strict=False):
+        delta = name["delta"] if name["variant"] == "promise" else 1.0
+        rows += [name | row for row in _members(pair, delta)]
     return pd.DataFrame(rows + _of_figure_4(trained) * params.members)
 
 
@@ -230,15 +207,8 @@ def _run(function, pieces: list[dict], given: dict, description: str) -> list[di
     return runs.run(function, pieces, given=[given] * len(pieces), description=description)
 
 
-def _delta(name: dict, audit: dict | None) -> float:
-    """Return the delta that is promised: the certified one where it is at hand."""
-    if name["variant"] != "promise":
-        return 1.0
-    return float(audit["delta"].max()) if audit else name["delta"]
-
-
-def _canaries(audit: dict[str, np.ndarray], delta: float) -> dict:
-    right = (audit["score"] > 0) == audit["coin"]
+def _canaries(audit: dict[str, np.ndarray]) -> dict:
+    right, delta = (audit["score"] > 0) == audit["coin"], float(audit["delta"].max())
     surest = onerun.guessed(audit["score"], right.size // GUESSED)
     few = int(surest.sum()), int(right[surest].sum())
     every = right.size, int(right.sum())
@@ -256,12 +226,10 @@ def _members(pair: list[dict[str, np.ndarray]], delta: float) -> list[dict]:
 
     Who sees both models sees two trainings, which keep 1 - (1 - delta)^2 together.
     """
-    member, rows = pair[0]["member"], []
-    scores = {"loss": pair[0]["loss"], "ratio": pair[0]["loss"] - pair[1]["loss"]}
-    kept = {"loss": delta, "ratio": 1.0 - (1.0 - delta) ** 2}
-    for name, score in scores.items():
-        rows.append(_guesses(name, **members_told(score, member), delta=kept[name]))
-    return rows
+    own, other = (half["loss"] for half in pair)
+    told = [members_told(score, pair[0]["member"]) for score in (own, own - other)]
+    kept = ("loss", delta), ("ratio", 1.0 - (1.0 - delta) ** 2)
+    return [_guesses(name, **one, delta=most) for (name, most), one in zip(kept, told, strict=True)]
 
 
 def _guesses(attack: str, guesses: int, right: int, delta: float) -> dict:
@@ -274,24 +242,17 @@ def secret_table(table: Table) -> Table:
     """Return `secrets` as the notebook shows it."""
     if table.empty:
         return table
-    what = ATTACKS | {"canaries": "canaries, all messages"}
-    words = [shown(*row, ".1%") for row in table[["share", "low", "high"]].itertuples(index=False)]
-    promised = table["certified"].where(table["variant"] == "promise")
-    bounds = {"delta_low": "δ proven (one run)", "epsilon_low": "ε proven (δ = 1e-5)"}
-    found = {
-        "model": [_model(row) for row in table.itertuples()],
-        "δ promised": promised.map("{:.3f}".format).replace("nan", "none"),
-        "guessed by": table["attack"].map(what),
-        "right": words,
-        "allowed": table["allowed"].map("{:.1%}".format),
-    }
-    shown_bounds = {
-        head: table[name].map("{:.3f}".format).replace("nan", "") if name in table else ""
-        for name, head in bounds.items()
-    }
-    return pd.DataFrame(found | shown_bounds)
-
-
-def _model(row) -> str:
-    cnn = f"the paper's CNN, {row.variant}"
-    return cnn if row.kind == "CNN" else promise_tables.MODELS[row.kind]
+    cnn, promised = "the paper's CNN, " + table["variant"], table["variant"] == "promise"
+    known = {name: table.get(name, np.nan) for name in ("delta_low", "epsilon_low")}
+    known |= {"model": table["kind"].map(promise_tables.MODELS).fillna(cnn)}
+    known |= {"by": table["attack"].map(ATTACKS), "promised": table["certified"].where(promised)}
+    shown = readable(table.assign(**known), {
+        "model": "{model}",
+        "δ promised": "{promised:.3f}",
+        "guessed by": "{by}",
+        "right": "{share:.1%} ({low:.1%} to {high:.1%})",
+        "allowed": "{allowed:.1%}",
+        "δ proven (one run)": "{delta_low:.3f}",
+        "ε proven (δ = 1e-5)": "{epsilon_low:.3f}",
+    })  # fmt: skip
+    return shown.replace({"δ promised": {"nan": "none"}}).replace("nan", "")

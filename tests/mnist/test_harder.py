@@ -196,7 +196,7 @@ def guesses(right=550, variant="promise", delta=0.25, attack="canaries"):
     audit = {"score": score, "coin": np.ones((5, 200), dtype=bool), "delta": np.full(5, delta)}
     row = {"kind": "softmax", "variant": variant, "delta": delta}
     if attack == "canaries":
-        return row | harder_tables._canaries(audit, delta)
+        return row | harder_tables._canaries(audit)
     return row | harder_tables._guesses(attack, 1000, right, delta)
 
 
