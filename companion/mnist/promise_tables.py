@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from companion import promises, runs
 from companion.attacks import informed
 from companion.data.mnist import MNIST
+from companion.intervals import student
 from companion.mnist import promise
 from companion.mnist.params import SAMPLES, Params
+from companion.mnist.tables import readable
 
 ALL = 60_000  # training images of MNIST; with fewer, more noise is needed for the same promise
 ANY = 0.5  # delta of a learner that promises none: its shard is the same for all targets
@@ -39,19 +39,23 @@ class Kept(NamedTuple):
 
 def kept(params: Params, data: MNIST) -> Kept:
     """Return the trainings under a promise, their twins, and the best that promise nothing."""
+    images, test = params.dealt(data)
     cases = [
         (kind, variant, target, seed)
         for kind, target in asked(params)
         for seed in range(params.promise_seeds)
         for variant in (("promise", "twin", "unprotected") if seed == 0 else ("promise",))
     ]
-    given = _given(params, data, {kind for kind, *_ in cases})
-    results = runs.run(
-        promise.train,
-        [_piece(params, data, *case) for case in cases],
-        given=[given[kind] for kind, *_ in cases],
-        description=f"promises: {len(cases)} trainings",
-    )
+    pieces = [
+        {"kind": kind, "variant": variant, "seed": params.seed + seed, "images": images}
+        | {"iterations": iterations(params, kind)}
+        | {"delta": ANY if variant == "unprotected" else target}
+        | {"attacked": params.promise_attacked * (variant == "promise")}
+        for kind, variant, target, seed in cases
+    ]
+    known_of = _given(params, data, {kind for kind, *_ in cases})
+    given, words = [known_of[kind] for kind, *_ in cases], f"promises: {len(cases)} trainings"
+    results = runs.run(promise.train, pieces, given=given, description=words)
     named = [dict(zip(("kind", "variant", "target", "seed"), case, strict=True)) for case in cases]
     pairs = list(zip(named, results, strict=True))
     curves = [
@@ -60,7 +64,7 @@ def kept(params: Params, data: MNIST) -> Kept:
     ]
     ends = pd.DataFrame([names | _end(found) for names, found in pairs])
     together = pd.concat(curves, ignore_index=True) if curves else pd.DataFrame()
-    return Kept(together, ends, *params.dealt(data))
+    return Kept(together, ends, images, test)
 
 
 def asked(params: Params) -> list[tuple[promise.Kind, float]]:
@@ -84,18 +88,6 @@ def _given(params: Params, data: MNIST, kinds: set[str]) -> dict[str, dict[str, 
         features = dict(zip("xy", known(params, data), strict=True))
         found |= dict.fromkeys(("softmax", "network"), features)
     return found
-
-
-def _piece(params: Params, data: MNIST, kind: str, variant: str, target: float, seed: int) -> dict:
-    return {
-        "kind": kind,
-        "variant": variant,
-        "delta": ANY if variant == "unprotected" else target,
-        "seed": params.seed + seed,
-        "images": params.dealt(data)[0],
-        "iterations": iterations(params, kind),
-        "attacked": params.promise_attacked if variant == "promise" else 0,
-    }
 
 
 def known(params: Params, data: MNIST) -> tuple[np.ndarray, np.ndarray]:
@@ -158,38 +150,32 @@ def summary(found: Kept) -> pd.DataFrame:
     for (kind, target), group in groups:
         of = {variant: own["accuracy"] for variant, own in group.groupby("variant")}
         mean, low, high = interval(of["promise"].to_numpy())
-        first = group[group["variant"] == "promise"].iloc[0]
-        row = {"kind": kind, "target": target, "delta": float(first["delta"])}
-        row |= {"accuracy": mean, "low": low, "high": high, "seeds": len(of["promise"])}
-        row |= {"twin": float(of["twin"].iloc[0]), "unprotected": float(of["unprotected"].iloc[0])}
-        rows.append(row)
+        delta = float(group[group["variant"] == "promise"]["delta"].iloc[0])
+        row = {"kind": kind, "target": target, "delta": delta, "seeds": len(of["promise"])}
+        row |= {"accuracy": mean, "low": low, "high": high}
+        rows.append(row | {name: float(of[name].iloc[0]) for name in ("twin", "unprotected")})
     return pd.DataFrame(rows)
 
 
 def interval(values: np.ndarray) -> tuple[float, float, float]:
     """Return the mean and its 95 % Student interval; a single value is its own interval."""
-    mean, count = float(values.mean()), len(values)
-    if count < 2:
-        return mean, mean, mean
-    half = float(stats.t.ppf(0.975, count - 1) * values.std(ddof=1) / math.sqrt(count))
+    mean, half = float(values.mean()), 0.0
+    if len(values) > 1:
+        half = float(student(values.std(ddof=1), len(values)))
     return mean, max(0.0, mean - half), min(1.0, mean + half)
 
 
 def accuracy_table(found: Kept) -> pd.DataFrame:
     """Return `summary` as the notebook shows it."""
-    if (table := summary(found)).empty:
-        return table
-    between = table["seeds"].gt(1).map({True: " ({:.1%} to {:.1%})", False: ""})
-    shown = [
-        f"{row.accuracy:.1%}" + words.format(row.low, row.high)
-        for row, words in zip(table.itertuples(), between, strict=True)
-    ]
-    return pd.DataFrame({
-        "model": table["kind"].map(MODELS),
-        "δ for all time, one image": table["delta"].map("{:.3f}".format),
-        "accuracy of sent values": shown,
-        "its twin, unquantised": table["twin"].map("{:.1%}".format),
-        "unclipped, its own step": table["unprotected"].map("{:.1%}".format),
+    table = summary(found)
+    if len(table):  # of one seed there is no interval
+        table[["low", "high"]] = table[["low", "high"]].where(table["seeds"] > 1)
+    return readable(table.replace({"kind": MODELS}), {
+        "model": "{kind}",
+        "δ for all time, one image": "{delta:.3f}",
+        "accuracy of sent values": "{accuracy:.1%} ({low:.1%} to {high:.1%})",
+        "its twin, unquantised": "{twin:.1%}",
+        "unclipped, its own step": "{unprotected:.1%}",
     })  # fmt: skip
 
 
@@ -201,31 +187,26 @@ def attacked(found: Kept) -> pd.DataFrame:
     """
     rows = []
     for row in summary(found).itertuples():
-        own = found.ends[(found.ends["kind"] == row.kind) & (found.ends["target"] == row.target)]
+        kept = (found.ends[["kind", "target"]] == [row.kind, row.target]).all(axis=1)
+        own = found.ends[kept & (found.ends["variant"] == "promise")]
         for name, hypotheses in READ.items():
-            share, low, high = interval(
-                np.concatenate(own[own["variant"] == "promise"][name].tolist())
-            )
-            allowed = informed.ceiling(row.delta, hypotheses)
-            names = {"kind": row.kind, "target": row.target, "read": name, "share": share}
-            names |= {"low": low, "high": high, "chance": 1 / hypotheses, "allowed": allowed}
-            rows.append(names)
+            found_by = interval(np.concatenate(own[name].tolist()))
+            names = {"kind": row.kind, "target": row.target, "read": name, "chance": 1 / hypotheses}
+            names |= dict(zip(("share", "low", "high"), found_by, strict=True))
+            rows.append(names | {"allowed": informed.ceiling(row.delta, hypotheses)})
     return pd.DataFrame(rows)
 
 
 def attack_table(found: Kept) -> pd.DataFrame:
     """Return `attacked` as the notebook shows it."""
-    if (table := attacked(found)).empty:
-        return table
     what = {"labels": "the label, of ten", "pictures": f"the picture, of {READ['pictures']}"}
-    shares = [f"{row.share:.1%} ({row.low:.1%} to {row.high:.1%})" for row in table.itertuples()]
-    return pd.DataFrame({
-        "model": table["kind"].map(MODELS),
-        "δ": table["target"],
-        "what is looked for": table["read"].map(what),
-        "found": shares,
-        "by guessing": table["chance"].map("{:.0%}".format),
-        "allowed by the promise": table["allowed"].map("{:.1%}".format),
+    return readable(attacked(found).replace({"kind": MODELS, "read": what}), {
+        "model": "{kind}",
+        "δ": "{target}",
+        "what is looked for": "{read}",
+        "found": "{share:.1%} ({low:.1%} to {high:.1%})",
+        "by guessing": "{chance:.0%}",
+        "allowed by the promise": "{allowed:.1%}",
     })  # fmt: skip
 
 
@@ -236,12 +217,10 @@ def record(found: Kept, params: Params, data: MNIST, output: str) -> None:
     for row in table.itertuples():
         T = iterations(params, row.kind)
         terms = promise.plan_of(row.kind, row.target, found.images, T).terms
-        chosen = {
-            "clip": float(terms.clip[0]),
-            "lam_0": terms.schedules.lam_0,
-            "nu": terms.schedules.nu,
-        }
-        chosen |= {"d_0": list(terms.schedules.d_0), "varsigma": terms.schedules.varsigma[0]}
+        schedules = terms.schedules
+        chosen = {name: getattr(schedules, name) for name in ("lam_0", "nu")}
+        chosen |= {"d_0": list(schedules.d_0), "varsigma": schedules.varsigma[0]}
+        chosen |= {"clip": float(terms.clip[0])}
         chosen |= {"degree": terms.degree, "weight": promise.WEIGHT, "parameters": terms.dim}
         chosen |= {"warm_up": terms.warm_up, "samples": terms.samples}
         promises.record(output, promises.Promise(
