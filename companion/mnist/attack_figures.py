@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from companion.house import COLOURS, bars, panels
+from companion.house import COLOURS, PERCENT, bars, panels
 from companion.mnist import attack_tables as attacks
 from companion.mnist import harder_tables, tables
-from companion.mnist.figures import GREY, PERCENT, kept
+from companion.mnist.figures import GREY, kept
 from companion.mnist.params import Params
 
 VICTIMS = {

@@ -14,7 +14,14 @@ from matplotlib.figure import Figure
 
 from companion import house
 from companion.data.store import Provenance
-from companion.house import COLOURS, explore, style  # noqa: F401 (of every notebook)
+from companion.house import (  # noqa: F401
+    COLOURS,
+    PERCENT,
+    bars,
+    explore,
+    panels,
+    style,
+)
 from companion.mnist import budget, promise_tables, tables
 from companion.mnist.params import Params
 
@@ -23,7 +30,7 @@ SAMPLES_COLOURS = ("#7F2704", "#FD8D3C", "#FDBE85")  # fewer images at a time, d
 GREY = "#555555"
 PROMISE_COLOURS = ("#08519C", "#4292C6", "#9ECAE1", "#54278F", "#9E9AC8")  # larger delta, darker
 DASHES = {"softmax": "-", "network": "--", "convolution": "-."}
-PERCENT = mpl.ticker.PercentFormatter(1.0, decimals=0)
+WITHOUT = {"twin": ("-", "its twin, unquantised"), "unprotected": (":", "no promise at all")}
 
 
 def kept(figure: Figure, name: str, caption: str, record: dict, output: str, **numbers) -> Figure:
@@ -40,8 +47,8 @@ def fig4(trained: tables.Trainings, record: dict, output: str) -> Figure:
     The history with most repeats has bands, others are dotted. A training that diverged ends in a
     cross.
     """
-    figure, summary = Figure(figsize=(10.5, 4.6)), tables.summary(trained.curves)
-    for axes, (kind, where) in zip(figure.subplots(1, 2, sharey=True), KINDS.items(), strict=True):
+    (figure, both), summary = panels((10.5, 4.6), 1, 2, sharey=True), tables.summary(trained.curves)
+    for axes, (kind, where) in zip(both, KINDS.items(), strict=True):
         _curves(axes, summary[summary["kind"] == kind], trained.ends)
         axes.set(xlabel="iteration t", title=f"Accuracy {where}", ylim=(0, 1))
     band = "± one standard deviation over agents and repeats"
@@ -98,8 +105,7 @@ def ablation(table: pd.DataFrame, record: dict, output: str) -> Figure:
     """Return bars: the final accuracy when one open choice is made otherwise, or when it
     diverged."""
     choices = list(dict.fromkeys(table["choice"]))
-    figure = Figure(figsize=(8.6, 0.62 * len(choices) + 1.4))
-    axes = figure.subplots()
+    figure, axes = panels((8.6, 0.62 * len(choices) + 1.4))
     groups = table.groupby("variant", sort=True)
     for offset, (variant, group) in zip((-0.19, 0.19), groups, strict=False):
         places = np.array([choices.index(choice) for choice in group["choice"]]) + offset
@@ -134,8 +140,7 @@ def network_budget(found: pd.DataFrame, record: dict, output: str):
     """Return what one replaced image costs: over iterations (left), and over d_0 (right)."""
     if found.empty:
         return Markdown("No budget was asked for: `budget_scales` is empty.")
-    figure, spent = Figure(figsize=(10.5, 4.4)), tables.spent(found)
-    left, right = figure.subplots(1, 2, sharey=True)
+    (figure, (left, right)), spent = panels((10.5, 4.4), 1, 2, sharey=True), tables.spent(found)
     scale = min(found["scale"].unique(), key=lambda scale: abs(np.log(scale)))
     here = found[(found["scale"] == scale) & (found["diverged"] < 0) & (found["T"] >= 2)]
     over_time = here.groupby(["samples", "T"])[["paper", "lower", "upper"]].median().reset_index()
@@ -186,8 +191,7 @@ def promises(found: promise_tables.Kept, params: Params, record: dict, output: s
             "No promise was asked for: `promise_targets`, `network_targets` and "
             "`convolution_targets` are empty."
         )
-    figure = Figure(figsize=(10.5, 4.4))
-    left, right = figure.subplots(1, 2, width_ratios=[1.25, 1])
+    figure, (left, right) = panels((10.5, 4.4), 1, 2, width_ratios=[1.25, 1])
     _promised(left, found.curves)
     table = promise_tables.attacked(found)
     _attacked(right, table)
@@ -212,16 +216,14 @@ def _promised(axes, curves: pd.DataFrame) -> None:
                 axes.plot(mean.index, mean, dashes, color=colour, label=f"{kind}, δ = {target:g}")
                 axes.fill_between(mean.index, by_t.min(), by_t.max(), color=colour, alpha=0.2, lw=0)
             elif place == 0:
-                label = {"twin": "its twin, unquantised", "unprotected": "no promise at all"}[
-                    variant
-                ]
-                grey = {"color": GREY, "lw": 1.2, "ls": {"twin": "-", "unprotected": ":"}[variant]}
-                axes.plot(mean.index, mean, label=f"{kind}: {label}", **grey)
+                line, label = WITHOUT[variant]
+                grey = {"color": GREY, "lw": 1.2, "ls": line, "label": f"{kind}: {label}"}
+                axes.plot(mean.index, mean, **grey)
     axes.xaxis.set_major_locator(mpl.ticker.MaxNLocator(integer=True))
     begun = curves[curves["t"] > curves["t"].min()]["accuracy"]  # the first is noise alone
     lowest = max(0.0, begun.min() - 0.02) if len(begun) else 0.0
     axes.set(xlabel="iteration t", ylim=(lowest, 1.0), title="Accuracy of what is sent, by promise")
-    axes.yaxis.set_major_formatter(mpl.ticker.PercentFormatter(1.0, decimals=0))
+    axes.yaxis.set_major_formatter(PERCENT)
     axes.legend(loc="lower right", fontsize="x-small")
 
 
@@ -229,10 +231,8 @@ def _attacked(axes, table: pd.DataFrame) -> None:
     names = [f"{row.kind}, δ = {row.target:g}: {row.read}" for row in table.itertuples()]
     places = np.arange(len(table))
     axes.barh(places, table["allowed"], 0.7, color="#DDDDDD", label="allowed by the promise")
-    bars = np.maximum([table["share"] - table["low"], table["high"] - table["share"]], 0.0)
-    axes.errorbar(
-        table["share"], places, xerr=bars, fmt="o", color="#D55E00", capsize=3, label="read"
-    )
+    looks = {"fmt": "o", "color": "#D55E00", "capsize": 3, "label": "read"}
+    axes.errorbar(table["share"], places, xerr=bars(table, "share", "low", "high"), **looks)
     axes.plot(table["chance"], places, "|", color="black", ms=14, label="by guessing")
     axes.set(yticks=places, yticklabels=names, xlim=(0, 1), ylim=(len(table) - 0.4, -0.6))
     axes.set(xlabel="share of images", title="Read by an attacker who knows all the rest")
