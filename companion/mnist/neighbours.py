@@ -28,7 +28,7 @@ from companion.params import AGENTS
 from companion.problems import scattering
 from companion.problems.joint import Joint
 from ldp_core import network
-from ldp_core.optimizer import Messages, State
+from ldp_core.optimizer import Messages
 
 CLIP = CHOSEN["softmax"].clip
 THIN = 5  # in the search gradients are over every fifth image
@@ -103,13 +103,10 @@ def together(algorithms: list, gradients: Joint, states: list, draws) -> list:
         for state, messages in zip(states, sent, strict=True)
     ]
     found = gradients(np.concatenate(at), states[0].t)[:, None]
-    return [_next(*each) for each in zip(algorithms, states, found, draws, sent, strict=True)]
-
-
-def _next(algorithm, state: State, gradient, draw, sent: Messages | None) -> tuple:
-    if sent is None:
-        return algorithm.step(state, gradient, draw)
-    return algorithm.move(state, gradient, sent), sent
+    return [
+        (one.move(*moved, messages), messages) if messages else one.step(*moved, draw)
+        for one, *moved, draw, messages in zip(algorithms, states, found, draws, sent, strict=True)
+    ]
 
 
 def tune(params: dict, mechanism: str, targets: list, images: int, x, y) -> Arrays:
