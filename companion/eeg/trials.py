@@ -21,6 +21,7 @@ from companion.data.store import DataError, Provenance
 from companion.eeg.params import Attack, Recorded, Training
 from ldp_core.randomness import Purpose, generator
 
+RECORDED = "data", "subjects", "band", "window", "seed"  # what trials depend on, beside their rate
 FEWEST = 10  # trials a subject must have, to be aligned and to be tested on
 
 
@@ -116,15 +117,13 @@ def _whole(data: str, subjects: tuple, band: tuple, seed: int) -> Recordings:
 
 def found(params: Training, sha256: str) -> Trials:
     """Return the trials of a training, made once in each process; they must be those meant."""
-    key = params.model_dump(include={"data", "subjects", "band", "window", "fs", "seed"})
-    trials = _found(tuple(key.items()))
+    trials = _found(Training(**params.model_dump(include={*RECORDED, "fs"})))
     trials.provenance.require(sha256)
     return trials
 
 
 @cache
-def _found(items: tuple) -> Trials:
-    params = Training(**dict(items))
+def _found(params: Training) -> Trials:
     return aligned(quietly(params), params.fs)
 
 
@@ -134,7 +133,13 @@ def aligned(recordings: Recordings, fs: float) -> Trials:
     Raises DataError in one line when a subject has too few trials or a single class.
     """
     for number, subject in zip(recordings.numbers, recordings.subjects, strict=True):
-        _check(number, subject)
+        if len(subject) < FEWEST:
+            reason = f"subject {number} has {len(subject)} trials, a fold needs at least {FEWEST}"
+            raise DataError(subject.subject, reason)
+        if len(np.unique(subject.y)) < 2:
+            only = f"trials of one class alone ({subject.classes[int(subject.y[0])]})"
+            reason = f"subject {number} has {only}: nothing to tell apart"
+            raise DataError(subject.subject, reason)
     subjects = [resampled(subject, fs) for subject in recordings.subjects]
     subjects = alignment.align_subjects(subjects)
     return Trials(
@@ -164,16 +169,14 @@ def resampled(subject: Epochs, fs: float) -> Epochs:
 
 def scene(params: Attack, aligned: bool, sha256: str | None = None) -> Scene:
     """Return the trials of an attack, made once in each process; they must be those meant."""
-    key = params.model_dump(include={"data", "subjects", "band", "window", "attack_fs", "seed"})
-    trials = _scene(tuple(key.items()), aligned)
+    trials = _scene(Attack(**params.model_dump(include={*RECORDED, "attack_fs"})), aligned)
     if sha256 is not None:
         trials.provenance.require(sha256)
     return trials
 
 
 @cache
-def _scene(items: tuple, aligned: bool) -> Scene:
-    params = Attack(**dict(items))
+def _scene(params: Attack, aligned: bool) -> Scene:
     recordings = quietly(params)
     pairs = zip(recordings.numbers, recordings.subjects, strict=True)
     people = [_halves(params, number, subject, aligned) for number, subject in pairs]
@@ -207,13 +210,3 @@ def _halves(params: Attack, number: int, subject: Epochs, aligned: bool) -> tupl
     order = generator(params.seed, Purpose.ATTACK, number).permutation(len(attacked))
     labels = [subject.y[mask] for mask in masks]
     return known, labels[0], attacked[order], labels[1][order], subject.fs
-
-
-def _check(number: int, subject: Epochs) -> None:
-    if len(subject) < FEWEST:
-        reason = f"subject {number} has {len(subject)} trials, a fold needs at least {FEWEST}"
-        raise DataError(subject.subject, reason)
-    if len(np.unique(subject.y)) < 2:
-        only = subject.classes[int(subject.y[0])]
-        reason = f"subject {number} has trials of one class alone ({only}): nothing to tell apart"
-        raise DataError(subject.subject, reason)
