@@ -164,18 +164,14 @@ class Params(Training, Attacking):
         if 0 < self.crowd < AGENTS:
             raise ParameterError(f"crowd = {self.crowd} must be 0 or at least {AGENTS} people")
         for name in ("folds", "ablation_folds"):
-            self._check_people(name)
+            if strangers := sorted(set(folds := getattr(self, name)) - set(self.subjects)):
+                rule = f"subject {strangers[0]} is not among subjects = {list(self.subjects)}"
+                raise ParameterError(f"{name} = {list(folds)}: {rule}")
         for k in self.budget_arrivals:
             if k >= (last := self.budget_iterations - 1):
                 rule = f"which must be below budget_iterations - 1 = {last}"
                 why = "a data point first moves the message after its arrival"
                 raise ParameterError(f"budget_arrivals holds {k}, {rule}: {why}")
-
-    def _check_people(self, name: str) -> None:
-        strangers = sorted(set(folds := getattr(self, name)) - set(self.subjects))
-        if strangers:
-            rule = f"subject {strangers[0]} is not among subjects = {list(self.subjects)}"
-            raise ParameterError(f"{name} = {list(folds)}: {rule}")
 
     @property
     def tests(self) -> tuple[int, ...]:

@@ -14,6 +14,7 @@ import dataclasses
 from functools import cache, lru_cache
 
 import numpy as np
+from scipy.special import softmax
 from sklearn.linear_model import LogisticRegression
 
 from companion.attacks.identity import log_covariance
@@ -62,15 +63,10 @@ class Drawn:
         counts = np.bincount(drawn, minlength=len(self.x))
         rows = np.flatnonzero(counts)
         x = self.x[rows]
-        error = _softmax(x @ vector.reshape(x.shape[1], -1)) - self.wanted[rows]
+        error = softmax(x @ vector.reshape(x.shape[1], -1), axis=1) - self.wanted[rows]
         length = np.linalg.norm(x, axis=1) * np.linalg.norm(error, axis=1)
         share = counts[rows] * self.clip / np.maximum(length, self.clip)
         return (x.T @ (error * share[:, None])).ravel() / len(drawn)
-
-
-def _softmax(outputs: np.ndarray) -> np.ndarray:
-    powers = np.exp(outputs - outputs.max(axis=1, keepdims=True))
-    return powers / powers.sum(axis=1, keepdims=True)
 
 
 @cache

@@ -308,14 +308,14 @@ def told(table: pd.DataFrame) -> pd.DataFrame:
     return table.assign(told_low=[low for low, _ in ends], told_high=[high for _, high in ends])
 
 
-def trials_to_tell(rate: float, chance: float, level: float = 0.05, power: float = 0.8) -> int:
-    """Return how many trials tell a rate from chance: the exact one-sided test, with this power.
+def trials_to_tell(rate: float, chance: float) -> int:
+    """Return how many trials tell a rate from chance: the exact test at 5 %, with a power of 80 %.
 
     From that number on the power does not fall below again.
     """
     trials = np.arange(1, MOST_TRIALS)
-    needed = binom.isf(level, trials, chance) + 1  # hits that are called above chance
-    return int(trials[binom.sf(needed - 1, trials, rate) < power].max() + 1)
+    needed = binom.isf(0.05, trials, chance) + 1  # hits that are called above chance
+    return int(trials[binom.sf(needed - 1, trials, rate) < 0.8].max() + 1)
 
 
 def least_noticed(table: pd.DataFrame, chance: float) -> float:
