@@ -178,7 +178,7 @@ def secrets(params: Params, data: MNIST, trained: Trainings) -> Table:
         return pd.DataFrame()
     bare = {"variant": "unprotected", "delta": promise_tables.ANY}
     named += [{"kind": kind, **bare} for kind in ("softmax", "network")]
-    given = dict(zip("xy", promise_tables.known(params, data), strict=True))
+    given = promise_tables.known(params, data)
     common = {"seed": params.seed, "images": params.dealt(data)[0]}
     sizes = {"iterations": params.promise_iterations, "canaries": params.canaries}
     pieces = [{**name, **common, **sizes} for name in named if params.canaries]

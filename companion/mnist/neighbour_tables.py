@@ -11,6 +11,7 @@ from companion.mnist import neighbours
 from companion.mnist.figures import kept
 from companion.mnist.neighbours import GRID, searched
 from companion.mnist.params import Params
+from companion.mnist.promise import Arrays
 from companion.mnist.promise_tables import known
 from companion.neighbours import figures, tables
 from companion.neighbours.bench import MEASURES, MECHANISMS, REFERENCES, chosen
@@ -21,11 +22,10 @@ def compared(params: Params, data: MNIST) -> Compared | None:
     """Return all mechanisms, searched, chosen and judged; None without seeds or targets."""
     if not (params.neighbour_seeds and params.neighbour_targets):
         return None
-    x, y = known(params, data)
-    images, T = params.dealt(data)[0], params.neighbour_iterations
-    tried = search(params, images, x[:images], y[:images])
+    given, images, T = known(params, data), params.dealt(data)[0], params.neighbour_iterations
+    tried = search(params, images, {name: part[:images] for name, part in given.items()})
     best = settled(chosen(tried), images, T)
-    last = run(params, best, images, x, y)
+    last = run(params, best, images, given)
     names = ("certified", "for_ever", "one_iteration", "pure", "attained", "within")
     found = tables.frontier(best, last, lambda one: {name: getattr(one, name) for name in names})
     effort = f"{images} training images, {T} iterations; seeds: {params.neighbour_seeds}"
@@ -33,7 +33,7 @@ def compared(params: Params, data: MNIST) -> Compared | None:
     return Compared(f"{effort} images", tried, found, tables.references(last))
 
 
-def search(params: Params, images: int, x, y) -> pd.DataFrame:
+def search(params: Params, images: int, given: Arrays) -> pd.DataFrame:
     """Return every candidate tried: mechanism, target, lam_0, nu, third, own, listener."""
     own = params.model_dump(include=GRID | {"seed", "neighbour_iterations"}, mode="json")
     targets = {name: list(params.neighbour_targets) for name in MECHANISMS}
@@ -42,8 +42,8 @@ def search(params: Params, images: int, x, y) -> pd.DataFrame:
         {"params": own, "mechanism": name, "targets": asked, "images": images}
         for name, asked in targets.items()
     ]
-    given = [{"x": x, "y": y}] * len(pieces)
-    found = runs.run(neighbours.tune, pieces, given=given, description="candidates")
+    options = {"given": [given] * len(pieces), "description": "candidates"}
+    found = runs.run(neighbours.tune, pieces, **options)
     return pd.DataFrame([
         {"mechanism": name, "target": target, **choice._asdict()}
         | {measure: result[measure][place, k] for measure in MEASURES}
@@ -65,7 +65,7 @@ def settled(best: pd.DataFrame, images: int, iterations: int) -> pd.DataFrame:
     return pd.concat([best, pd.DataFrame(plain)], axis=1)
 
 
-def run(params: Params, best: pd.DataFrame, images: int, x, y) -> pd.DataFrame:
+def run(params: Params, best: pd.DataFrame, images: int, given: Arrays) -> pd.DataFrame:
     """Return accuracies on test images: measure, mechanism, target, run, accuracy, bits.
 
     What is chosen for both measures is trained once.
@@ -76,8 +76,8 @@ def run(params: Params, best: pd.DataFrame, images: int, x, y) -> pd.DataFrame:
     common = {"asked": asked, "images": images, "iterations": params.neighbour_iterations}
     seeds = range(params.seed, params.seed + params.neighbour_seeds)
     pieces = [common | {"seed": seed} for seed in seeds]
-    given = [{"x": x, "y": y}] * len(pieces)
-    found = runs.run(neighbours.train, pieces, given=given, description="neighbours, by seed")
+    options = {"given": [given] * len(pieces), "description": "neighbours, by seed"}
+    found = runs.run(neighbours.train, pieces, **options)
     rows = [
         {name: getattr(one, name) for name in tables.KEYS}
         | {"run": seed, "accuracy": result[one.measure][k], "bits": result["bits"][k]}

@@ -81,17 +81,14 @@ def iterations(params: Params, kind: str) -> int:
 
 def _given(params: Params, data: MNIST, kinds: set[str]) -> dict[str, dict[str, np.ndarray]]:
     """Return what each kind of model learns from: pixels, or public features."""
-    found = {}
-    if "convolution" in kinds:
-        found["convolution"] = dict(zip("xy", pixels(params, data), strict=True))
+    found = {"convolution": pixels(params, data)} if "convolution" in kinds else {}
     if kinds - {"convolution"}:
-        features = dict(zip("xy", known(params, data), strict=True))
-        found |= dict.fromkeys(("softmax", "network"), features)
+        found |= dict.fromkeys(("softmax", "network"), known(params, data))
     return found
 
 
-def known(params: Params, data: MNIST) -> tuple[np.ndarray, np.ndarray]:
-    """Return features and labels: of the training images that are used, then of the test images."""
+def known(params: Params, data: MNIST) -> promise.Arrays:
+    """Return features `x` and labels `y`: of the training images used, then of the test images."""
     rows, sha256 = len(data.train_labels), data.provenance.sha256
     images, test = params.dealt(data)
     spans = (0, images), (rows, rows + test)
@@ -102,14 +99,14 @@ def known(params: Params, data: MNIST) -> tuple[np.ndarray, np.ndarray]:
     ]
     given = runs.run(promise.whitening, [{}], quiet=True) * len(pieces)
     found = runs.run(promise.features, pieces, given=given, description="public features")
-    return np.concatenate([part["x"] for part in found]), _labels(params, data)
+    return {"x": np.concatenate([part["x"] for part in found]), "y": _labels(params, data)}
 
 
-def pixels(params: Params, data: MNIST) -> tuple[np.ndarray, np.ndarray]:
-    """Return pixels `[n, 28, 28]` in [0, 1] and labels of the same images, in the same order."""
+def pixels(params: Params, data: MNIST) -> promise.Arrays:
+    """Return pixels `x [n, 28, 28]` in [0, 1] and labels `y` of the same images."""
     images, test = params.dealt(data)
     x = np.concatenate([data.train_images[:images], data.test_images[:test]])
-    return (x / 255.0).astype(np.float16), _labels(params, data)
+    return {"x": (x / 255.0).astype(np.float16), "y": _labels(params, data)}
 
 
 def _labels(params: Params, data: MNIST) -> np.ndarray:

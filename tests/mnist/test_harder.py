@@ -247,7 +247,7 @@ def test_all_that_is_guessed_is_in_one_table(data, monkeypatch, members):
     monkeypatch.setattr(
         harder_tables, "_run", lambda _, pieces, __, of: [answers[of]] * len(pieces)
     )
-    monkeypatch.setattr(harder_tables.promise_tables, "known", lambda *_: (None, None))
+    monkeypatch.setattr(harder_tables.promise_tables, "known", lambda *_: {})
     params = PARAMS.model_copy(update={"members": members, "canaries": 2})
     found = harder_tables.secrets(params, data, ends())
     assert found["attack"].value_counts().to_dict() == {"canaries": 3} | (

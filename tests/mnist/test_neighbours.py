@@ -114,7 +114,7 @@ def test_the_search_learns_from_five_sixths_and_never_sees_a_test_image(small):
 def test_the_frontier_has_every_mechanism_and_measure(small, monkeypatch, tmp_path):
     monkeypatch.setenv("LDP_CACHE", str(tmp_path))
     monkeypatch.setenv("WORKERS", "1")
-    monkeypatch.setattr(neighbour_tables, "known", lambda params, data: small)
+    monkeypatch.setattr(neighbour_tables, "known", lambda *_: dict(zip("xy", small, strict=True)))
     found = neighbour_tables.compared(SMALL, images.embedded())
     assert len(found.found) == len(MECHANISMS) * len(MEASURES) * 2
     assert (found.tried.groupby(["mechanism", "target"]).size() == 2).all()
