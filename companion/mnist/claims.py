@@ -54,13 +54,16 @@ def of_attacks(calibration: Table, attacked: Table, later: Table, labels: Table)
     """Return the rows on attacks; `attacked` and `later` have one row an image."""
     table = attacks.rates(attacked).set_index(BY, drop=False)
     most = int(attacked["rounds"].max())
+    one, many = (table.loc[("CNN", "quantised", 1.0, rounds), "error"] for rounds in (1, most))
+    heard: Numbers = {"most": most, "one": one, "many": many}
+    heard["moments"] = attacks.by_moment(attacks.rates(later, ["scale", "t"]))
     cnn, lenet = (table.loc[(victim, "D-PSGD", 0.0, 1)] for victim in VICTIMS)
     return [
         _calibrated(calibration),
         judge("attack-on-d-psgd", {**cnn, "recovered_high": math.inf}, cnn=cnn, lenet=lenet),
         _fails("attack-on-algorithm-1", table, 1),
         _fails("attack-many-rounds", table, most),
-        _later(table, attacks.rates(later, ["scale", "t"]), most),
+        judge("attack-later", {"ratio": many / one}, **heard),
         _irreversible(table, most),
         _labels("labels-not-protected", labels, ["quantised"]),
         _labels("labels-with-a-dither", labels, ["dithered", "random psi_0"]),
@@ -150,12 +153,6 @@ def _fails(key: str, table: Table, rounds: int) -> Claim:
     cnn, lenet = (table.loc[(victim, "quantised", 1.0, rounds)] for victim in VICTIMS)
     clear = [table.loc[(victim, "D-PSGD", 0.0, 1), "recovered"] for victim in VICTIMS]
     return judge(key, [cnn, lenet], max(clear) >= EFFECTIVE, rounds=rounds, cnn=cnn, lenet=lenet)
-
-
-def _later(table: Table, moments: Table, most: int) -> Claim:
-    one, many = (table.loc[("CNN", "quantised", 1.0, rounds), "error"] for rounds in (1, most))
-    numbers = {"most": most, "one": one, "many": many, "moments": attacks.by_moment(moments)}
-    return judge("attack-later", {"ratio": many / one}, **numbers)
 
 
 def _irreversible(table: Table, most: int) -> Claim:

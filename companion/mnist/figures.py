@@ -14,14 +14,7 @@ from matplotlib.figure import Figure
 
 from companion import house
 from companion.data.store import Provenance
-from companion.house import (  # noqa: F401
-    COLOURS,
-    PERCENT,
-    bars,
-    explore,
-    panels,
-    style,
-)
+from companion.house import COLOURS, PERCENT, bars, explore, panels, style  # noqa: F401
 from companion.mnist import budget, promise_tables, tables
 from companion.mnist.params import Params
 
@@ -58,17 +51,14 @@ def fig4(trained: tables.Trainings, record: dict, output: str) -> Figure:
     numbers = {"summary": summary.to_dict("list")}
     numbers |= {"final_difference": tables.paired_difference(trained.main)}
     numbers |= {"diverged": trained.ends.query("diverged >= 0")["sentence"].tolist()}
-    return kept(figure, "fig4", _choices(record["params"]), record, output, **numbers)
-
-
-def _choices(params: dict) -> str:
-    """Return the choices behind Fig. 4, in words."""
+    params = record["params"]
     left = f" Left: accuracy on {params['train_sample']} draws of what was collected."
-    return (
+    caption = (
         f"Gradients over: {tables.history_words(params['history_sample'])}; edge weights "
         f"{params['weight']:g}; initial values: {params['initialisation']},\nactivation: "
         f"{params['activation']}.{left if params['train_sample'] else ''}"
     )
+    return kept(figure, "fig4", caption, record, output, **numbers)
 
 
 def _curves(axes, summary: pd.DataFrame, ends: pd.DataFrame) -> None:
