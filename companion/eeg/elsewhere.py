@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -66,10 +67,9 @@ def named(many: Crowd | None, profile: str, output: str) -> Figure | None:
     """Return who of many people is named straight from gradients, saved as fig7_crowd."""
     if many is None:
         return None
-    source = figures.source_of(profile, many.recordings)
-    figure = attack_figures.straight(many.straight, many.params.chance, source)
+    draw = partial(attack_figures.straight, many.straight, many.params.chance)
     numbers = tables.numbers(rates=many.rates, direct=many.straight)
-    return _saved(figure, "fig7_crowd", many, profile, output, numbers)
+    return _saved("fig7_crowd", draw, many, profile, output, numbers)
 
 
 def show(params: Params, data: Recordings, rows: list[Claim], other, many, output: str) -> HTML:
@@ -77,7 +77,11 @@ def show(params: Params, data: Recordings, rows: list[Claim], other, many, outpu
 
     Where few people cannot decide about identity, many do.
     """
-    every = [*on(data.provenance, rows), *verdicts(other)]
+    every = on(data.provenance, rows)
+    if other is not None:
+        known = other.recordings.provenance
+        found = other.learnt.difference, other.results, other.rates, known.name
+        every += on(known, claims.elsewhere(*found))
     if params.crowd:
         row = claims.crowd(many and (many.rates, many.straight), params)
         every = [*(claims.rests_on(one, row) for one in every), row]
@@ -89,31 +93,22 @@ def fig6(other: Study | None, profile: str, output: str) -> Figure | None:
     """Return Fig. 6 of other people, saved as fig6_second; None where there is no study."""
     if other is None:
         return None
-    source = figures.source_of(profile, other.recordings)
-    figure = figures.fig6(other.learnt, source, other.params.weight)
-    return _saved(figure, "fig6_second", other, profile, output, other.learnt.numbers())
+    draw = partial(figures.fig6, other.learnt, weight=other.params.weight)
+    return _saved("fig6_second", draw, other, profile, output, other.learnt.numbers())
 
 
 def reidentified(other: Study | None, profile: str, output: str) -> Figure | None:
     """Return who of other people is named, saved as fig7_identity_second."""
     if other is None:
         return None
-    source = figures.source_of(profile, other.recordings)
-    figure = attack_figures.reidentified(other.rates, other.params.chance, source)
+    draw = partial(attack_figures.reidentified, other.rates, other.params.chance)
     numbers = tables.numbers(rates=other.rates, attacks=other.results)
-    return _saved(figure, "fig7_identity_second", other, profile, output, numbers)
+    return _saved("fig7_identity_second", draw, other, profile, output, numbers)
 
 
-def _saved(figure: Figure, name: str, other, profile: str, output: str, numbers: dict) -> Figure:
-    """Return a figure of a `Study` or a `Crowd` after saving it."""
+def _saved(name: str, draw, other, profile: str, output: str, numbers: dict) -> Figure:
+    """Return a figure of a `Study` or a `Crowd`, drawn with its source, after saving it."""
+    figure = draw(source=figures.source_of(profile, other.recordings))
     record = other.params.record("04_eeg_reidentification", profile, other.recordings)
     figures.save(figure, name, output, **record, numbers=numbers)
     return figure
-
-
-def verdicts(other: Study | None) -> list[Claim]:
-    """Return the row on other people, on their data."""
-    if other is None:
-        return []
-    known, found = other.recordings.provenance, (other.results, other.rates)
-    return on(known, claims.elsewhere(other.learnt.difference, *found, known.name))
