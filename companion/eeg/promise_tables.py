@@ -60,12 +60,16 @@ def entry(params: Params, data: Recordings, row: pd.Series) -> promises.Promise:
     """Return what is promised at one delta and number of trials."""
     trials, delta, iterations = int(row["trials"]), row["delta"], params.promise_iterations
     there = trials_of_an_agent(params, data)
+    plan = promise.planned(delta, trials, iterations, promise.dim_of(data))
+    chosen = {name: getattr(plan.schedules, name) for name in ("lam_0", "nu")}
+    chosen |= {"d_0": list(plan.schedules.d_0), "varsigma": plan.schedules.varsigma[0]}
+    chosen |= {"clip": promise.CLIP, "degree": plan.terms.degree}
     ends = np.clip(row[["promise", "promise_low", "promise_high"]].astype(float), 0, 1)
     return promises.Promise(
         name=f"EEG, {delta:g} for ever",
         data=data.provenance.name,
         model="softmax on log-covariances",
-        parameters=_parameters(promise.planned(delta, trials, iterations, promise.dim_of(data))),
+        parameters=chosen | {"trials": plan.terms.warm_up + 1},
         unit=f"one of {trials} arrivals of the {there} trials of one agent",
         delta=float(row["certified"]),
         horizon=promises.FOR_EVER,
@@ -77,10 +81,3 @@ def entry(params: Params, data: Recordings, row: pd.Series) -> promises.Promise:
         certified_by="ldp_core.accountant.promise",
         guessing=1 / len(data.classes),
     )
-
-
-def _parameters(plan) -> dict:
-    chosen = plan.schedules
-    schedules = {"lam_0": chosen.lam_0, "nu": chosen.nu, "varsigma": chosen.varsigma[0]}
-    schedules |= {"d_0": list(chosen.d_0), "clip": promise.CLIP, "degree": plan.terms.degree}
-    return schedules | {"trials": plan.terms.warm_up + 1}

@@ -85,10 +85,9 @@ def centralised(params: Params, data: Recordings) -> pd.DataFrame | None:
     pairs = [(test, run) for run in range(params.seeds) for test in params.tests]
     pieces = [{**common, "test": test, "run": run} for test, run in pairs]
     words = f"{len(params.tests)} folds, centralised"
-    results = runs.run(training.centralised, pieces, description=words)
+    results = zip(pairs, runs.run(training.centralised, pieces, description=words), strict=True)
     tables = [
-        pd.DataFrame(result).assign(subject=test, run=run)
-        for (test, run), result in zip(pairs, results, strict=True)
+        pd.DataFrame({**result, "subject": test, "run": run}) for (test, run), result in results
     ]
     return pd.concat(tables, ignore_index=True)
 
@@ -179,9 +178,13 @@ def by_states(params: Attacking, data: Recordings) -> Attacks:
     """Return attacks by the number of states: rounds for every defence, models for two (SHOWN).
 
     Of the other defences only the rounds that the second attacker has heard are looked at, to find
-    out how many help (`helpful_rounds`).
+    out how many help (`helpful_rounds`). Raises when somebody has too few trials to attack.
     """
-    check_trials(params)
+    there = len(scene(params, params.attack_aligned[0]).x) // len(params.subjects)
+    for name in ("attack_trials", "calibration_trials"):
+        if (wanted := getattr(params, name)) > there:
+            rule = f"must not exceed {there}, the trials of a subject that can be attacked"
+            raise ParameterError(f"{name} = {wanted} {rule}")
     ways = [
         (False, defence, 1.0, attacker, states)
         for attacker, defences in zip(ATTACKERS[1:], (DEFENCES, SHOWN), strict=True)
@@ -213,16 +216,6 @@ def attacks(params: Attacking, data: Recordings, seen: Attacks) -> Attacks:
         for heard in zip(ATTACKERS, (1, rounds[defence], params.attack_models), strict=True)
     ]
     return _attacked(params, data, ways, params.attack_trials, "attacks on EEG")
-
-
-def check_trials(params: Attacking) -> None:
-    """Raise when somebody has fewer trials to attack than are asked for."""
-    trials = scene(params, params.attack_aligned[0])
-    there = len(trials.x) // len(params.subjects)
-    for name in ("attack_trials", "calibration_trials"):
-        if (wanted := getattr(params, name)) > there:
-            rule = f"must not exceed {there}, the trials of a subject that can be attacked"
-            raise ParameterError(f"{name} = {wanted} {rule}")
 
 
 def _attacked(params: Attacking, data: Recordings, ways: list, trials: int, words: str) -> Attacks:
@@ -306,11 +299,13 @@ def straight(params: Attacking, data: Recordings) -> pd.DataFrame:
     """Return how often people are named by estimates of gradients alone, by way and alignment."""
     judged = params.identity_trials * len(params.subjects)
     common = _common(params.into(Attack), data) | {"own": params.identity_known, "judged": judged}
-    ways = [
+    ways = [  # one state is "one round", more are rounds of a run, or models
         {"aligned": aligned, "defence": defence, "attacker": attacker, "states": states}
         for aligned in params.attack_aligned
         for defence in DEFENCES
-        for attacker, states in _observed(params)
+        for attacker in ATTACKERS
+        for states in params.identity_states
+        if (states == 1) == (attacker == ATTACKERS[0])
     ]
     pieces = [common | _told_once(way) for way in ways]
     words = "who was it, from gradients alone"
@@ -320,10 +315,3 @@ def straight(params: Attacking, data: Recordings) -> pd.DataFrame:
         {"factor": 1.0, **way, **rate(who[way["aligned"]], result["guessed"])}
         for way, result in zip(ways, results, strict=True)
     ])  # fmt: skip
-
-
-def _observed(params: Attacking) -> list[tuple[str, int]]:
-    """Return (attacker, states): one state is "one round", more are rounds of a run, or models."""
-    several = [states for states in params.identity_states if states > 1]
-    first = [(ATTACKERS[0], 1)] if 1 in params.identity_states else []
-    return first + [(attacker, states) for attacker in ATTACKERS[1:] for states in several]
