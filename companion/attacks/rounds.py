@@ -70,18 +70,10 @@ def shrunk(algorithm: Algorithm1, times: Sequence[int], decay: float) -> np.ndar
 
 
 def _system(algorithm: Algorithm1, times: Sequence[int], agent: int, decay: float) -> np.ndarray:
-    """Return every message as a linear function of theta_t, psi_t, g_t and its changes."""
-    measured = np.concatenate(_design(algorithm, times, agent))
-    gradients = measured[:, 2:] * shrunk(algorithm, times, decay)
-    # a change moves the gradients of its round and all after it
-    from_then_on = np.cumsum(gradients[:, ::-1], axis=1)[:, ::-1]
-    return np.column_stack([measured[:, :2], from_then_on])
+    """Return every message as a linear function of theta_t, psi_t, g_t and its changes.
 
-
-def _design(
-    algorithm: Algorithm1, times: Sequence[int], agent: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return theta_s and psi_s by theta_t, psi_t, g_t, g_{t+1}, ..., of which each is linear."""
+    Eq. (4) gives theta_s and psi_s by theta_t, psi_t, g_t, g_{t+1}, ..., of which each is linear.
+    """
     network, lam = algorithm.network, algorithm.schedules.lam(np.asarray(times))
     mz = network.agents * network.z(times[-1] + 1)[times, agent]
     R, C = network.R[agent, agent], network.C[agent, agent]
@@ -91,8 +83,11 @@ def _design(
         change = C * psi + lam[k] * np.eye(1 + len(times))[2 + k]
         theta, psi = (1.0 + R) * theta - change / mz[k], psi + change
         rows.append((theta, psi))
-    of_theta, of_psi = zip(*rows, strict=True)
-    return np.stack(of_theta), np.stack(of_psi)
+    measured = np.concatenate(np.array(rows).swapaxes(0, 1))  # theta's messages, then psi's
+    gradients = measured[:, 2:] * shrunk(algorithm, times, decay)
+    # a change moves the gradients of its round and all after it
+    from_then_on = np.cumsum(gradients[:, ::-1], axis=1)[:, ::-1]
+    return np.column_stack([measured[:, :2], from_then_on])
 
 
 class Fit(NamedTuple):
