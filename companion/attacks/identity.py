@@ -81,21 +81,18 @@ class Network:
             shape = (*X.shape[1:], self.fs, len(self.subjects))
             self.model = EEGNet(*shape, dropout=DROPOUT)
             prepared = self.model.prepare(torch.tensor(_unit(X)))
-            self._train(prepared, targets)
+            self.model.train()
+            adam = torch.optim.Adam(self.model.parameters(), lr=LEARNING_RATE)
+            for _ in range(PASSES):
+                for rows in torch.randperm(len(targets)).split(BATCH):
+                    adam.zero_grad()
+                    outputs = self.model(prepared.select(rows))
+                    torch.nn.functional.cross_entropy(outputs, targets[rows]).backward()
+                    adam.step()
         self.model.eval()
         with torch.no_grad():
             self.statistics = self.model.statistics(prepared)
         return self
-
-    def _train(self, prepared, targets: torch.Tensor) -> None:
-        adam = torch.optim.Adam(self.model.parameters(), lr=LEARNING_RATE)
-        self.model.train()
-        for _ in range(PASSES):
-            for rows in torch.randperm(len(targets)).split(BATCH):
-                adam.zero_grad()
-                outputs = self.model(prepared.select(rows))
-                torch.nn.functional.cross_entropy(outputs, targets[rows]).backward()
-                adam.step()
 
     def predict(self, X: np.ndarray) -> np.ndarray:
         """Return the subject guessed for every trial."""
