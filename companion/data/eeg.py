@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -183,16 +183,9 @@ def _synthetic(subjects: tuple[int, ...], seed: int) -> Recordings:
 
     found = synthetic_eeg.generate(seed, subjects)
     synthetic_eeg.check(seed, subjects, found)
-    provenance = Provenance(
-        name="synthetic motor imagery",
-        kind="synthetic",
-        source=f"companion.data.synthetic_eeg, seed {seed}",
-        version=synthetic_eeg.VERSION,
-        sha256=_fingerprint(found),
-        licence="MIT",
-        part=_who(subjects),
-    )
-    return Recordings(subjects, tuple(found), provenance)
+    source = f"companion.data.synthetic_eeg, seed {seed}"
+    facts = "synthetic", source, synthetic_eeg.VERSION, _fingerprint(found), "MIT", _who(subjects)
+    return Recordings(subjects, tuple(found), Provenance("synthetic motor imagery", *facts))
 
 
 def _recordings(
@@ -213,15 +206,11 @@ def _unusual(dataset: Dataset, found: Sequence[Epochs]) -> list[str]:
         return [f"{part}, {start:g} to {stop:g} s after the cue"]
     odd = [one for one in found if len(one) != dataset.trials]
     slow = [one for one in found if one.source and one.recorded_fs != one.fs]
-    notes = _grouped(odd, lambda one: f"with {len(one)} trials instead of {dataset.trials}")
-    return notes + _grouped(slow, lambda one: f"resampled from {one.recorded_fs:g} Hz")
-
-
-def _grouped(people: Sequence[Epochs], words: Callable[[Any], str]) -> list[str]:
-    """Return the names of people, and behind them what is said of all of these alike."""
-    said: dict[str, list[str]] = {}
-    for one in people:
-        said.setdefault(words(one), []).append(one.subject)
+    notes = [(f"with {len(one)} trials instead of {dataset.trials}", one) for one in odd]
+    notes += [(f"resampled from {one.recorded_fs:g} Hz", one) for one in slow]
+    said: dict[str, list[str]] = {}  # of whom the same is to be said
+    for text, one in notes:
+        said.setdefault(text, []).append(one.subject)
     return [f"{', '.join(names)} {text}" for text, names in said.items()]
 
 

@@ -184,11 +184,23 @@ def _recipe(dataset: Dataset) -> str:
 
 
 def _by_moabb(dataset: Dataset, subject: int, raw: Path, source: str) -> Epochs:
-    """Return one subject's trials as moabb reads them, at the rate of the data set."""
+    """Return one subject's trials as moabb reads them, at the rate of the data set.
+
+    A trial ends one sample before the window's end: some runs of PhysionetMI end there, too.
+    """
     path = raw / dataset.files(subject)[0]
     try:
         with _moabb(raw) as (datasets, paradigms):
-            instance, cut = getattr(datasets, dataset.title)(), _paradigm(dataset, paradigms)
+            cut = paradigms.MotorImagery(
+                events=list(dataset.classes),
+                n_classes=len(dataset.classes),
+                fmin=BAND[0],
+                fmax=BAND[1],
+                tmin=WINDOW[0],
+                tmax=WINDOW[1] - 1.0 / dataset.fs,  # MNE keeps a window's last point
+                channels=list(CHANNELS),
+            )
+            instance = getattr(datasets, dataset.title)()
             found = cut.get_data(instance, subjects=[subject], return_epochs=True)
             recorded_fs = found[0].info["sfreq"]
             if recorded_fs != dataset.fs and not dataset.alike:
@@ -205,22 +217,6 @@ def _by_moabb(dataset: Dataset, subject: int, raw: Path, source: str) -> Epochs:
         raise DataError(path, store.reason(error)) from None
     _check_epochs(dataset, trials, path)
     return trials
-
-
-def _paradigm(dataset: Dataset, paradigms):
-    """Return how moabb shall cut: MNE keeps a window's last point, ours ends one sample before it.
-
-    In PhysionetMI some runs end with their last trial, and that sample is not there any more.
-    """
-    return paradigms.MotorImagery(
-        events=list(dataset.classes),
-        n_classes=len(dataset.classes),
-        fmin=BAND[0],
-        fmax=BAND[1],
-        tmin=WINDOW[0],
-        tmax=WINDOW[1] - 1.0 / dataset.fs,
-        channels=list(CHANNELS),
-    )
 
 
 def _sorted(dataset: Dataset, subject: int, trials, labels, table) -> dict:
