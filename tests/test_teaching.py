@@ -93,7 +93,7 @@ def test_what_the_plan_says_of_the_game():
 
 def test_the_question_of_the_plan_is_not_answered_before_it_is_asked():
     """Slide 1 does not say how often 0.3 is sent as 1, and the handout not what 1.4 asks for."""
-    assert "probability" not in slides(ROOT)[0].text
+    assert "probability" not in slides(ROOT)[0]["text"]
     printed = handout.html(ROOT, dict.fromkeys(pages.PAGES, ""))
     assert "variance" not in printed.partition("<table>")[2].partition("</table>")[0]
 
@@ -146,9 +146,10 @@ def test_what_the_plan_names_is_there():
 
 def test_slides_ask_the_questions_of_the_pages_and_have_notes():
     deck = slides(ROOT)
-    assert [slide.page for slide in deck if slide.page] == list(pages.PAGES)
+    assert [slide["page"] for slide in deck if slide["page"]] == list(pages.PAGES)
     for slide in deck:
-        assert slide.notes and (not slide.page or slide.title == pages.PAGES[slide.page].QUESTION)
+        page = slide["page"]
+        assert slide["notes"] and (not page or slide["title"] == pages.PAGES[page].QUESTION)
     assert f"| slide {len(deck)} |" in PLAN and "| slide 2, page *The quantizer* |" in PLAN
 
 
