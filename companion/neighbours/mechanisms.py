@@ -26,7 +26,9 @@ and neighbours choose what they send after all they have seen.
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import NormalDist
 
@@ -220,11 +222,17 @@ def _weak(algorithm: Weakened, terms: Terms, T: int, fall: np.ndarray):
     (inverse, later), schedules = inverse_mz(terms.network, T), terms.schedules
     t, r, u = np.arange(T), -np.diagonal(terms.network.R), algorithm.weakening
     push = _pushes(terms, t) * schedules.lam(t)[:, None] * inverse
-    e, keep = np.zeros((T + 1, len(r))), 1.0 - np.multiply.outer((t + 1.0) ** -u, r)
-    for k in range(T):
-        e[k + 1] = keep[k] * e[k] + push[k]
+    keep = 1.0 - np.multiply.outer((t + 1.0) ** -u, r)
+    both = zip(keep.T.tolist(), push.T.tolist(), strict=True)  # plain floats are fastest here
+    e = np.array([list(_followed(*each)) for each in both]).T
     a, warm = schedules.nu - u, terms.warm_up + T + 1.0
     room = r - (1.0 + max(1.0, a)) * (T + 1.0) ** (u - 1.0)
     A = 2.0 * terms.clip * terms.copies * schedules.lam_0 / terms.samples * later
     E = np.maximum(e[T] * warm * (T + 1.0) ** a, A / np.maximum(room, 1e-300))
     return e[:T], np.where(room > 0, E, np.inf), fall + a
+
+
+def _followed(keep: list[float], push: list[float]) -> Iterator[float]:
+    """Yield e_0 = 0 and e_{t+1} = keep_t e_t + push_t."""
+    steps = zip(keep, push, strict=True)
+    return itertools.accumulate(steps, lambda e, step: step[0] * e + step[1], initial=0.0)
