@@ -24,6 +24,8 @@ from ldp_core.randomness import Purpose, generator
 RECORDED = "data", "subjects", "band", "window", "seed"  # what trials depend on, beside their rate
 FEWEST = 10  # trials a subject must have, to be aligned and to be tested on
 
+_loaded: dict[tuple, Recordings] = {}
+
 
 @dataclass(frozen=True, eq=False)
 class Trials:
@@ -65,29 +67,31 @@ def load(params: Recorded) -> Recordings:
     `companion.data.eeg.load` says, or a folder of epochs in our own form.
     """
     params.check()
-    return _load(params.data, params.subjects, params.band, params.window, params.seed)
+    return _load(params)
 
 
-@cache
-def _load(data: str, subjects: tuple, band: tuple, window: tuple, seed: int) -> Recordings:
-    whole = _whole(data, subjects, band, seed)
-    return cut(whole, *window) if window else whole
+def _load(params: Recorded, stand_in: bool = True) -> Recordings:
+    """Return the recordings, read once in each process, whether a stand-in would do or not."""
+    key = (params.data, params.subjects, params.band, params.window, params.seed)
+    if key not in _loaded:
+        whole = _whole(params, stand_in)
+        _loaded[key] = cut(whole, *params.window) if params.window else whole
+    return _loaded[key]
 
 
 def real(params: Recorded) -> Recordings | None:
     """Return the recordings of a data set, or None where there is only a stand-in for them."""
     try:
-        with contextlib.redirect_stderr(io.StringIO()):
-            eeg.load(params.data, params.subjects, band=params.band, stand_in=False)
+        found = _load(params, stand_in=False)
     except DataError:
         return None
-    return load(params)
+    return found if found.provenance.kind == "real" else None
 
 
 def quietly(params: Recorded) -> Recordings:
     """Return the recordings without a word: who asked for the experiment has been told."""
     with contextlib.redirect_stderr(io.StringIO()):
-        return _load(params.data, params.subjects, params.band, params.window, params.seed)
+        return _load(params)
 
 
 def cut(whole: Recordings, start: float, stop: float) -> Recordings:
@@ -99,9 +103,10 @@ def cut(whole: Recordings, start: float, stop: float) -> Recordings:
     return Recordings(whole.numbers, subjects, replace(whole.provenance, part=part))
 
 
-def _whole(data: str, subjects: tuple, band: tuple, seed: int) -> Recordings:
+def _whole(params: Recorded, stand_in: bool) -> Recordings:
+    data, subjects, band = params.data, params.subjects, params.band
     if data in eeg.DATASETS or data == "synthetic":
-        return eeg.load(data, subjects, band=band, seed=seed)
+        return eeg.load(data, subjects, band=band, seed=params.seed, stand_in=stand_in)
     path = Path(data)
     if not path.is_dir():
         known = ", ".join((*eeg.DATASETS, "synthetic"))
