@@ -24,8 +24,7 @@ def compared(params: Params, data: Mushrooms) -> Compared | None:
         return None
     tried = search(params, data)
     best, T = chosen(tried), params.neighbour_iterations
-    accuracies = run(params, data, best)
-    last = accuracies[accuracies["t"] == T]
+    last = run(params, data, best)
     effort = f"{params.neighbour_runs} runs of {T} iterations; {len(searched(params, 'spline'))}"
     effort += " candidates each, tuned on held-out training rows"
     bench = bench_of(params, data.sizes)

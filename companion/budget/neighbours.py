@@ -18,10 +18,10 @@ from functools import cache
 import numpy as np
 import pandas as pd
 
+from companion import mushrooms as learning
 from companion import runs
 from companion.budget.params import BLOCK, Params
 from companion.data import mushrooms, streams
-from companion.mushrooms import problem
 from companion.neighbours.bench import (
     MEASURES,
     MECHANISMS,
@@ -69,31 +69,30 @@ def rows(params: Params, total: int) -> tuple[np.ndarray, np.ndarray, np.ndarray
     return test, train[:HELD_OUT], train
 
 
-def learnt(params: Params, algorithm, numbers, source, judged, times) -> dict[str, np.ndarray]:
-    """Return accuracies on the rows `judged`: `own [times, runs]`, `listener [runs]`; and `bits`.
+def learnt(params: Params, algorithm, numbers, source, judged) -> dict[str, np.ndarray]:
+    """Return accuracies on the rows `judged`: `own [runs]`, `listener [runs]`; and `bits`.
 
     `own` is the mean over agents of their own models, `listener` that of the mean of everything
     that was sent in the last tenth of the iterations, which anybody can compute.
     """
-    table, features = problem("none")
+    table, features = learning.problem("none")
     T, warm_up = params.neighbour_iterations, params.promise_warm_up
     history = _history(params, numbers, T + warm_up, source)
     oracle = centred.Centred(features, table.labels, history, params.promise_clip, warm_up)
-    own, counted, heard = [], [], np.zeros((len(numbers), features.dim + 1))
+    counted, heard = [], np.zeros((len(numbers), features.dim + 1))
 
-    def observe(state: optimizer.State, messages: optimizer.Messages | None = None) -> None:
-        if state.t in times:
-            right = centred.accuracy(features, table.labels, state.theta, judged)
-            own.append(right.mean(axis=1))
-        if messages is not None and state.t >= T - max(1, T // 10):
+    def observe(state: optimizer.State, messages: optimizer.Messages) -> None:
+        if state.t >= T - max(1, T // 10):
             heard[:] += messages.values()[0].mean(axis=1)
             counted.append(bits(messages))
 
     start = np.zeros((len(numbers), 5, features.dim + 1))
     options = {"seed": params.seed, "runs": numbers, "observe": observe}
-    observe(optimizer.run(algorithm, oracle, start, T, **options))
-    listener = centred.accuracy(features, table.labels, heard, judged)
-    return {"own": np.stack(own), "listener": listener, "bits": np.mean(counted)}
+    last = optimizer.run(algorithm, oracle, start, T, **options)
+    own, listener = (
+        centred.accuracy(features, table.labels, theta, judged) for theta in (last.theta, heard)
+    )
+    return {"own": own.mean(axis=1), "listener": listener, "bits": np.mean(counted)}
 
 
 def _history(params: Params, numbers, points: int, source: np.ndarray) -> np.ndarray:
@@ -108,16 +107,15 @@ def tune(params: dict, data: str, mechanism: str, target: float, place: int) -> 
 
     A run that diverges scores zero.
     """
-    settings, (table, features) = Params(**params), problem("none")
+    settings, (table, features) = Params(**params), learning.problem("none")
     table.provenance.require(data)
     bench, choice = bench_of(settings, features.sizes), searched(settings, mechanism)[place]
     (d_0,) = calibrated(bench, mechanism, choice, (target,))
     _, held_out, train = rows(settings, features.rows)
     source, numbers = train[len(held_out) :], range(TUNING, TUNING + TUNING_RUNS)
     algorithm = build(bench, mechanism, choice, d_0.tolist())
-    last = (settings.neighbour_iterations,)
     try:
-        found = learnt(settings, algorithm, numbers, source, held_out, last)
+        found = learnt(settings, algorithm, numbers, source, held_out)
         scores = [found["own"].mean(), found["listener"].mean()]
     except optimizer.Diverged:
         scores = [0.0, 0.0]
@@ -128,19 +126,13 @@ def compute(
     params: dict, data: str, mechanism: str, choice: list, d_0: list, first_run: int, count: int
 ) -> dict[str, np.ndarray]:
     """Return what `learnt` returns of a block of runs on the test rows."""
-    settings, (table, features) = Params(**params), problem("none")
+    settings, (table, features) = Params(**params), learning.problem("none")
     table.provenance.require(data)
     test, _, train = rows(settings, features.rows)
     bench = bench_of(settings, features.sizes)
     algorithm = build(bench, mechanism, Choice(*choice), d_0)
     numbers = range(first_run, first_run + count)
-    return learnt(settings, algorithm, numbers, train, test, moments(settings))
-
-
-def moments(params: Params) -> list[int]:
-    """Return the iterations after which agents' own models are judged."""
-    T = params.neighbour_iterations
-    return sorted({max(1, T // 30), max(1, T // 10), max(1, T // 3), T})
+    return learnt(settings, algorithm, numbers, train, test)
 
 
 def search(params: Params, table: mushrooms.Mushrooms) -> pd.DataFrame:
@@ -165,32 +157,26 @@ def search(params: Params, table: mushrooms.Mushrooms) -> pd.DataFrame:
 
 
 def run(params: Params, table: mushrooms.Mushrooms, best: pd.DataFrame) -> pd.DataFrame:
-    """Return accuracies of all runs of what was chosen: measure, mechanism, target, t, run.
+    """Return accuracies of all runs of what was chosen: measure, mechanism, target, run, bits.
 
     Shows progress, can be interrupted; what is chosen for both measures is computed once.
     """
-    starts = range(0, params.neighbour_runs, BLOCK)
-    asked = [(one, first) for one in best.itertuples() for first in starts]
+    blocks = learning.blocks(params.neighbour_runs, BLOCK, table)
+    asked = [(one, block) for one in best.itertuples() for block in blocks]
     pieces = [
-        _common(params, table)
-        | {"mechanism": one.mechanism, "choice": [one.lam_0, one.nu, one.third], "d_0": one.d_0}
-        | {"first_run": first, "count": min(BLOCK, params.neighbour_runs - first)}
-        for one, first in asked
+        {**_common(params, table), **block, "mechanism": one.mechanism, "d_0": one.d_0}
+        | {"choice": [one.lam_0, one.nu, one.third]}
+        for one, block in asked
     ]
     found = runs.run(compute, pieces, description=f"{params.neighbour_runs} runs x {len(best)}")
-    tables = [_table(params, *ask, result) for ask, result in zip(asked, found, strict=True)]
+    tables = []
+    for (one, block), result in zip(asked, found, strict=True):
+        named = {"measure": one.measure, "mechanism": one.mechanism, "target": one.target}
+        accuracy = result[one.measure]
+        numbers = block["first_run"] + np.arange(len(accuracy))
+        named |= {"run": numbers, "accuracy": accuracy, "bits": float(result["bits"])}
+        tables.append(pd.DataFrame(named))
     return pd.concat(tables, ignore_index=True)
-
-
-def _table(params: Params, one, first: int, result: dict) -> pd.DataFrame:
-    accuracy, times = result["own"], moments(params)
-    if one.measure == "listener":
-        accuracy, times = result["listener"][None], [params.neighbour_iterations]
-    numbers = range(first, first + accuracy.shape[1])
-    index = pd.MultiIndex.from_product([times, numbers], names=["t", "run"])
-    part = pd.DataFrame({"accuracy": accuracy.ravel()}, index=index).reset_index()
-    named = {"measure": one.measure, "mechanism": one.mechanism, "target": one.target}
-    return part.assign(**named, bits=float(result["bits"]))
 
 
 def _common(params: Params, table: mushrooms.Mushrooms) -> dict:
