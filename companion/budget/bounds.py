@@ -8,7 +8,6 @@ Definition 2 says.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
 
 import numpy as np
 import pandas as pd
@@ -139,9 +138,7 @@ def choices_are_free(setting: Setting, data: mushrooms.Mushrooms) -> bool:
     return bool(own[0] == other[0] and (own[1:] > other[1:]).all())
 
 
-def used_up(
-    params: Params, data: mushrooms.Mushrooms, times: Collection[int] = CURVE
-) -> pd.DataFrame:
+def used_up(params: Params, data: mushrooms.Mushrooms) -> pd.DataFrame:
     """Return the share of the infinite sum used up after t iterations: normalise, agent, t, share.
 
     The certificate's series is followed one by one up to the horizon. Beyond, its terms are at most
@@ -154,7 +151,7 @@ def used_up(
         limit = accountant.certify(*public, math.inf, horizon=horizon)
         sums = accountant.course(*public, horizon)
         exponents = public[1].nu - np.array(public[1].varsigma)
-        for t in sorted(times):
+        for t in sorted(CURVE):
             fading = ((t + 0.5) / (horizon + 0.5)) ** -exponents
             used = sums[t - 1] / limit.sum if t <= horizon else 1.0 - limit.tail * fading
             rows += [(normalise, agent, int(t), share) for agent, share in enumerate(used)]

@@ -105,10 +105,10 @@ def _bits(t: int, sent: np.ndarray) -> list[tuple]:
     return list(zip(("theta", "psi"), (t, t), fixed, entropy, strict=True))
 
 
-def lemma_6_ratio(points: int = 401) -> float:
+def lemma_6_ratio() -> float:
     """Return the largest total variation over |y - y'| / d, on a grid up to three cells apart."""
-    y = np.linspace(0.0, 1.0, points)[:, None]
-    other = y + np.linspace(0.0, 3.0, points)[None, 1:]
+    y = np.linspace(0.0, 1.0, 401)[:, None]
+    other = y + np.linspace(0.0, 3.0, 401)[None, 1:]
     return float((quantizer.total_variation(y, other, 1.0) / (other - y)).max())
 
 

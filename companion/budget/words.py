@@ -110,20 +110,18 @@ def kept(table: pd.DataFrame) -> pd.DataFrame:
 
 def promise(promises: pd.DataFrame, params: Params) -> Markdown:
     """Return the promises, each with its unit in the same sentence, and what it costs."""
-    sentences = [f"- {_promise(row, params)}" for row in promises.itertuples()]
-    return Markdown("\n".join(sentences) or "`promise_targets` is empty: this part is left out.")
-
-
-def _promise(row, params: Params) -> str:
-    return (
-        f"$\\delta \\le$ **{row.certified:.3f}** for one data point of {params.samples} mushrooms "
-        f"of one agent, whatever anybody does with all that is ever sent: **{row.accuracy:.1%}** "
+    sentences = [
+        f"- $\\delta \\le$ **{row.certified:.3f}** for one data point of {params.samples} "
+        f"mushrooms of one agent, whatever anybody does with all that is ever sent: "
+        f"**{row.accuracy:.1%}** "
         f"[{row.accuracy_low:.1%}, {row.accuracy_high:.1%}] after {row.t} iterations, {row.runs} "
         f"runs. Its twin has {row.accuracy_unquantised:.1%}, Fig. 2's unprotected learner "
         f"{row.figure_2:.1%}, a tuned one {row.tuned:.1%}. The float64 program keeps "
         f"{row.program:.3f} for {params.horizon:,} iterations; $\\mu \\approx {row.mu:.2f}$; "
         f"{row.bits:.1f} bits a coordinate."
-    )
+        for row in promises.itertuples()
+    ]
+    return Markdown("\n".join(sentences) or "`promise_targets` is empty: this part is left out.")
 
 
 def proven(table: pd.DataFrame) -> Markdown:

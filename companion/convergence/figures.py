@@ -32,14 +32,14 @@ MEASURE_TITLES = {
 }
 
 
-def quantiser(step: float = 1.0, points: int = 401) -> Figure:
+def quantiser() -> Figure:
     """Return the quantizer at work: where an input can go, how often it goes up, its variance."""
-    y = np.linspace(-2 * step, 2 * step, points)
-    lower, up = quantizer.pmf(y, step)
+    y = np.linspace(-2.0, 2.0, 401)
+    lower, up = quantizer.pmf(y, 1.0)
     figure, (left, right) = house.panels((9, 3.4), 1, 2)
     shades = {"cmap": "Oranges", "vmin": 0, "vmax": 1, "s": 6, "rasterized": True}
     for level, weight in ((lower, 1 - up), (lower + 1, up)):
-        left.scatter(y, level * step, c=weight, **shades)
+        left.scatter(y, level, c=weight, **shades)
     left.plot(y, y, color="grey", lw=1, label="mean of what is sent = input")
     left.set(ylabel="value sent", title="An input goes to one of its two neighbours")
     right.plot(y, up, color=COLOURS["quantised"], label="probability of going up")

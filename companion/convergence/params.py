@@ -41,14 +41,12 @@ class Params(mushrooms.Params):
 
     def memory(self) -> tuple[str, int]:
         """Return the largest history of a shard."""
-        most = {"rate": LONG_RUNS_PER_SHARD, "sweep": mushrooms.RUNS_PER_SHARD}
-        parts = [super().memory(), *(self._history(part, block) for part, block in most.items())]
-        return max(parts, key=lambda part: part[1])
-
-    def _history(self, part: str, block: int) -> tuple[str, int]:
-        runs, iterations = getattr(self, f"{part}_runs"), getattr(self, f"{part}_iterations")
-        what = f"{part}_iterations = {iterations} with samples = {self.samples}"
-        return what, history_bytes(min(runs, block), iterations, self.samples)
+        most, parts = {"rate": LONG_RUNS_PER_SHARD, "sweep": mushrooms.RUNS_PER_SHARD}, []
+        for part, block in most.items():
+            runs, iterations = getattr(self, f"{part}_runs"), getattr(self, f"{part}_iterations")
+            what = f"{part}_iterations = {iterations} with samples = {self.samples}"
+            parts.append((what, history_bytes(min(runs, block), iterations, self.samples)))
+        return max(super().memory(), *parts, key=lambda part: part[1])
 
     def check(self, rows: int = ROWS) -> None:
         """Raise when parameters contradict each other, the data or an assumption of the paper."""
