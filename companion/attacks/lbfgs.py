@@ -88,9 +88,9 @@ def minimise(
 
 
 class _Problems:
-    """The states of all problems, row by row. Pairs are `[memory, problems, dim]`, newest first.
+    """The states of all problems, row by row. Pairs are lists of `[problems, dim]`, newest first.
 
-    rho = 0 marks none.
+    rho = 0 marks none. While all problems go on, pairs are not copied.
     """
 
     def __init__(
@@ -100,8 +100,8 @@ class _Problems:
         self.x = start.clone()
         self.direction, self.gradient = torch.zeros_like(start), torch.zeros_like(start)
         self.value, self.slope, self.length = (start.new_zeros(count) for _ in range(3))
-        self.s, self.y = (start.new_zeros(memory, *start.shape) for _ in range(2))
-        self.rho = start.new_zeros(memory, count)
+        self.s, self.y = (list(start.new_zeros(memory, *start.shape)) for _ in range(2))
+        self.rho = list(start.new_zeros(memory, count))
         self.steps, self.cuts, self.slow = (torch.zeros(count, dtype=torch.long) for _ in range(3))
         self.converged, self.diverged = (torch.zeros(count, dtype=torch.bool) for _ in range(2))
         self.gradient_tolerance, self.progress_tolerance = gradient_tolerance, progress_tolerance
@@ -149,8 +149,12 @@ class _Problems:
         good = curvature > CURVATURE * s.norm(dim=1) * y.norm(dim=1)
         rows, s, y = rows[good], s[good], y[good]
         for kept, new in ((self.s, s), (self.y, y), (self.rho, 1.0 / curvature[good])):
-            kept[1:, rows] = kept[:-1, rows]  # the right side is a copy
-            kept[0, rows] = new
+            if len(rows) == len(self.x):
+                kept.insert(0, kept.pop())
+            else:
+                for k in reversed(range(1, len(kept))):
+                    kept[k][rows] = kept[k - 1][rows]
+            kept[0][rows] = new
 
     def _judge(self, rows: torch.Tensor) -> None:
         """Mark the rows whose present point is an end."""
@@ -163,8 +167,11 @@ class _Problems:
 
     def _aim(self, rows: torch.Tensor) -> None:
         """Set direction, slope and first step of `rows` by their pairs: the two-loop recursion."""
-        most = int((self.rho[:, rows] != 0).any(dim=1).sum()) if len(rows) else 1  # of any problem
-        s, y, rho = (kept[: max(1, most), rows] for kept in (self.s, self.y, self.rho))
+        most = max(1, sum(bool(rho[rows].any()) for rho in self.rho))  # of any problem
+        pairs = (kept[:most] for kept in (self.s, self.y, self.rho))
+        if len(rows) < len(self.x):
+            pairs = ([part[rows] for part in kept] for kept in pairs)
+        s, y, rho = pairs
         gradient = self.gradient[rows]
         q, alphas = gradient.clone(), []
         for k in range(len(rho)):
@@ -194,9 +201,10 @@ class _Problems:
         self.length[rows] = torch.minimum(torch.maximum(best, SHORTEST * length), LONGEST * length)
         self.cuts[rows] += 1
         tired = rows[self.cuts[rows] >= MOST_CUTS]
-        hopeless = self.rho[0, tired] == 0
+        hopeless = self.rho[0][tired] == 0
         self.converged[tired[hopeless]] = True
         again = tired[~hopeless]
-        self.rho[:, again] = 0.0
+        for rho in self.rho:
+            rho[again] = 0.0
         self._aim(again)
         self.cuts[again] = 0
