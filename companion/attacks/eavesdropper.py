@@ -32,7 +32,7 @@ coordinate moves.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import NamedTuple
 
 import numpy as np
@@ -82,10 +82,14 @@ def gradients(
     unexplained = np.concatenate(heard - np.array(_known(algorithm, messages)))
     shape = (len(times) - 1, *unexplained.shape[1:])
     gradient, predicted = np.empty(shape), np.zeros(shape[:3])
-    for run, agent in np.ndindex(shape[1:3]):
+    # with a given drift all runs are one calculation, else each has a model of its own
+    together = range(shape[1]) if drift is None else [slice(None)]
+    for agent, chosen in product(range(shape[2]), together):
         floor = SMALLEST * algorithm.schedules.step(times[0])[agent] ** 2
-        own = [np.maximum(variance[:, :, run, agent], floor) for variance in variances]
-        residuals = [unexplained[:, run, agent, part] for part in cuts]
+        of_runs = (np.moveaxis(variance[..., agent], 2, 0)[chosen] for variance in variances)
+        own = [np.maximum(variance, floor) for variance in of_runs]
+        left_over = unexplained[:, :, agent].swapaxes(0, 1)[chosen]
+        residuals = [left_over[..., part] for part in cuts]
         fits = (
             models(algorithm, times, agent, own, residuals)
             if drift is None
@@ -95,8 +99,9 @@ def gradients(
             weights, covariance = coefficients(
                 algorithm, times, agent, fit.factor * variance, fit.drift, fit.decay
             )
-            gradient[:, run, agent, part] = weights @ residual
-            predicted[:, run, agent] += np.diagonal(covariance) * residual.shape[1] / shape[3]
+            gradient[:, chosen, agent, part] = np.moveaxis(weights @ residual, -2, 0)
+            of_rounds = np.moveaxis(np.diagonal(covariance, axis1=-2, axis2=-1), -1, 0)
+            predicted[:, chosen, agent] += of_rounds * residual.shape[-1] / shape[3]
     return Estimate(gradient, predicted)
 
 

@@ -37,30 +37,30 @@ def coefficients(
     drift: float,
     decay: float = 0.0,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return weights `[rounds, 2 messages]` of the best estimates of an agent's gradients, and
-    their covariance `[rounds, rounds]`.
+    """Return weights `[..., rounds, 2 messages]` of the best estimates of an agent's gradients, and
+    their covariance `[..., rounds, rounds]`.
 
     A gradient is weights . (message - what the known sums contribute to it), theta's messages
-    first, then psi's. `variance [messages, 2]` are those of the messages' errors.
+    first, then psi's. `variance [..., messages, 2]` are those of the messages' errors, run by run.
     """
     rounds, spread = len(times) - 1, _spread(variance)
-    system = _system(algorithm, times, agent, decay) / spread[:, None]
+    system = _system(algorithm, times, agent, decay) / spread[..., None]
     # g_s = a_s (g_t + changes up to s)
     summed = shrunk(algorithm, times, decay)[:, None] * np.tril(np.ones((rounds, rounds)))
     if drift == 0:
-        system, summed = system[:, :3], summed[:, :1]
-    smooth = np.zeros((summed.shape[1] - 1, system.shape[1]))
+        system, summed = system[..., :3], summed[:, :1]
+    smooth = np.zeros((*system.shape[:-2], summed.shape[1] - 1, system.shape[-1]))
     if drift > 0 and np.isfinite(drift):
-        smooth[:, 3:] = np.eye(len(smooth)) / drift
-    system = np.concatenate([system, smooth])
-    scale = np.linalg.norm(system, axis=0)
-    inverse = summed @ (np.linalg.pinv(system / scale) / scale[:, None])[2:]
-    return inverse[:, : len(spread)] / spread, inverse @ inverse.T
+        smooth[..., 3:] = np.eye(smooth.shape[-2]) / drift
+    system = np.concatenate([system, smooth], axis=-2)
+    scale = np.linalg.norm(system, axis=-2, keepdims=True)
+    inverse = summed @ (np.linalg.pinv(system / scale) / scale.mT)[..., 2:, :]
+    return inverse[..., : spread.shape[-1]] / spread[..., None, :], inverse @ inverse.mT
 
 
 def _spread(variance: np.ndarray) -> np.ndarray:
     """Return the standard deviations of theta's messages, then of psi's."""
-    return np.sqrt(np.concatenate([variance[:, 0], variance[:, 1]]))
+    return np.sqrt(np.concatenate([variance[..., 0], variance[..., 1]], axis=-1))
 
 
 def shrunk(algorithm: Algorithm1, times: Sequence[int], decay: float) -> np.ndarray:
