@@ -9,9 +9,9 @@
     True
 
 `Compiled(algorithm)` takes the place of the plain one, which is what to read, in long experiments.
-Without numba, or for smoother coins or a box, it is the plain one. Each run is computed by one
-thread, with the operations of the plain one in the same order (no fused or reassociated
-arithmetic): results depend neither on the batch nor on the number of threads.
+Without numba, or for smoother coins or a box, it is the plain one. Each run is computed with
+the operations of the plain one in the same order (no fused or reassociated arithmetic): results do
+not depend on the batch.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ldp_core.optimizer import Algorithm1, Coins, Draws, Messages, State
 try:
     import numba
 except ImportError:  # the loop is then not used
-    stand_in = SimpleNamespace(njit=lambda **_: lambda function: function, prange=range)
+    stand_in = SimpleNamespace(njit=lambda **_: lambda function: function)
     numba = stand_in  # type: ignore[assignment]
 
 COMPILED = not isinstance(numba, SimpleNamespace)
@@ -77,12 +77,12 @@ class Compiled:
 
 
 @layout(**STATES, coins=DRAWS, dither=DRAWS, **NETWORK, levels=PAIR, following=PAIR)
-@numba.njit(parallel=True, cache=True)
+@numba.njit(cache=True, error_model="numpy")
 def _compiled_step(theta, psi, gradients, coins, dither, d, lam, mz, R, C, levels, following):
     """Write messages and next states, theta's and psi's; return whether levels and draws fit."""
     runs, agents, dim = theta.shape
     fits = np.ones(runs, dtype=np.bool_)
-    for run in numba.prange(runs):
+    for run in range(runs):
         sent_theta, sent_psi = np.empty((agents, dim)), np.empty((agents, dim))
         for i in range(agents):
             own, U, V = coins[run], dither[run, 0, i], dither[run, 1, i]

@@ -1,8 +1,7 @@
-"""The compiled engine gives the bits of the plain one, whatever the threads and the batch."""
+"""The compiled engine gives the bits of the plain one, whatever the batch."""
 
 import dataclasses
 
-import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -71,28 +70,6 @@ def test_same_bits_as_the_plain_dithered_algorithm(seed, public):
         )
 
 
-@pytest.fixture
-def threads():
-    before = numba.get_num_threads()
-    yield numba.set_num_threads
-    numba.set_num_threads(before)
-
-
-def test_same_bits_on_one_thread_and_on_two(threads):
-    if numba.config.NUMBA_NUM_THREADS < 2:
-        pytest.skip("this process may use one thread only")
-    plain, (theta_0, psi_0), oracle = problem(1)
-    results = []
-    for number in (1, 2):
-        threads(number)
-        results.append(
-            optimizer.run(engine.Compiled(plain), oracle, theta_0, 30, seed=1, psi_0=psi_0)
-        )
-    assert np.array_equal(results[0].theta, results[1].theta) and np.array_equal(
-        results[0].psi, results[1].psi
-    )
-
-
 def test_same_bits_alone_and_in_a_batch_of_seven():
     plain, (theta_0, psi_0), oracle = problem(2)
     together = optimizer.run(engine.Compiled(plain), oracle, theta_0, 30, seed=1, psi_0=psi_0)
@@ -120,11 +97,10 @@ def test_too_large_a_level_is_the_quantizers_error():
         compiled.step(state, np.zeros((2, 5, 3)), None)
 
 
-def test_dithered_bits_depend_neither_on_threads_nor_on_the_batch(threads):
+def test_dithered_bits_do_not_depend_on_the_batch():
     plain, (theta_0, psi_0), oracle = problem(3)
     compiled = engine.Compiled(dataclasses.replace(plain, dither=8))
     together = optimizer.run(compiled, oracle, theta_0, 30, seed=1, psi_0=psi_0)
-    threads(1)
     for run in (5, 0):
         alone = optimizer.run(
             compiled, oracle, theta_0[[run]], 30, seed=1, psi_0=psi_0[[run]], runs=[run]

@@ -25,7 +25,7 @@ class Logistic:
     `history [runs, agents, data points, samples]` holds row numbers of `features`; data point k of
     an agent is what it acquires at time k - warm_up, and at time t it uses the first warm_up + t +
     1. The result for a run depends on that run alone, to the last bit: agents are computed one by
-    one, each on one thread.
+    one.
 
     A row is looked at once, however often it came: its arrivals are counted.
 

@@ -22,7 +22,7 @@ from ldp_core.accountant.exact import Interval, Pair, log_affinity, log_overlap,
 from ldp_core.checks import every, whole
 from ldp_core.randomness import Purpose, generator
 
-PARTS = 8  # random streams of a row, and the most threads that can work on it
+PARTS = 8  # random streams of a row
 BLOCK = 2**15  # interior coordinates sent to the kernel at once
 
 
