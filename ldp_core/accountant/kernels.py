@@ -68,8 +68,9 @@ def joint_loss(a, b, loss):
     for j in range(GROUP):
         up = _log_ratio(a[j], b[j], a[j] - b[j])
         down = _log_ratio(1.0 - a[j], 1.0 - b[j], b[j] - a[j])
-        for k in range(2**j):
-            loss[k + 2**j] = loss[k] + up
+        size = 1 << j  # a power would be computed anew for every k
+        for k in range(size):
+            loss[k + size] = loss[k] + up
             loss[k] += down
 
 
@@ -84,19 +85,16 @@ def _alias_table(upper, threshold, alias):
     """Fill an alias table: column k gives alias[k] when uniform >= threshold[k], else itself."""
     threshold[0] = OUTCOMES
     for j in range(GROUP):
-        for k in range(2**j):
-            threshold[k + 2**j] = threshold[k] * upper[j]
-            threshold[k] *= 1.0 - upper[j]
+        size, up, down = 1 << j, upper[j], 1.0 - upper[j]
+        for k in range(size):
+            threshold[k + size] = threshold[k] * up
+            threshold[k] *= down
     small, large = np.empty(OUTCOMES, dtype=np.int64), np.empty(OUTCOMES, dtype=np.int64)
     smalls = larges = 0
-    for k in range(OUTCOMES):
-        alias[k] = k
-        if threshold[k] < 1.0:
-            small[smalls] = k
-            smalls += 1
-        else:
-            large[larges] = k
-            larges += 1
+    for k in range(OUTCOMES):  # no branches: which way they go cannot be foreseen
+        alias[k] = small[smalls] = large[larges] = k
+        smalls += threshold[k] < 1.0
+        larges += threshold[k] >= 1.0
     while smalls and larges:
         smalls -= 1
         k, rich = small[smalls], large[larges - 1]
