@@ -38,6 +38,7 @@ NODES = 2**17  # largest number of Fourier nodes
 NEGLIGIBLE = 1e-13  # a Fourier coefficient below this is dropped, and charged to the bounds
 SMALL, ORDER = 0.15, 12  # where a transform is replaced by its power series, and up to which power
 HEAD, BLOCK = 2048, 1024  # coordinates multiplied out at every node, and taken together
+FINE = 16  # neighbouring nodes whose factors differ by one of so many rotations
 UNIT = 2.0**-53
 ROUNDING = 1e-9  # relative error allowed in a sum of up to 1e7 terms of one sign
 
@@ -241,10 +242,10 @@ def _series(a, b, up, down, cut: float, width: float, sigma: float) -> tuple[flo
 def _transform(s: np.ndarray, a: np.ndarray, b: np.ndarray, gap: np.ndarray) -> tuple:
     """Return the product over coordinates of low + high e^(is gap), `[nodes]`, and its error.
 
-    low = sqrt((1-a)(1-b)), high = sqrt(a b). The 2048 coordinates that weigh most are multiplied
-    out first: most nodes become negligible there, and are dropped. The others come in blocks,
-    largest |gap| first: a node takes the power series for all blocks with s |gap| <= 0.15, summed
-    over coordinates once, and multiplies the rest out.
+    s are whole multiples of the first. low = sqrt((1-a)(1-b)), high = sqrt(a b). The 2048
+    coordinates that weigh most are multiplied out first: most nodes become negligible there, and
+    are dropped. The others come in blocks, largest |gap| first: a node takes the power series for
+    all blocks with s |gap| <= 0.15, summed over coordinates once, and multiplies the rest out.
     """
     high, low = np.sqrt(a * b), np.sqrt((1.0 - a) * (1.0 - b))
     cap = math.sqrt(float(np.sum(high * low * gap**2))) / 8.0
@@ -254,7 +255,7 @@ def _transform(s: np.ndarray, a: np.ndarray, b: np.ndarray, gap: np.ndarray) -> 
     starts = np.arange(0, len(tail), BLOCK)
     first = np.searchsorted(-np.abs(gap[tail[starts]]), -SMALL / s)  # block that is a series
     psi, error = _small(s, first, _suffix_sums(a[tail], b[tail], gap[tail], starts))
-    alive = np.flatnonzero(np.abs(psi) >= NEGLIGIBLE)
+    alive, multiple = np.flatnonzero(np.abs(psi) >= NEGLIGIBLE), np.rint(s / s[0]).astype(np.int64)
     blocks = [(head[start : start + BLOCK // 16], 0) for start in range(0, len(head), BLOCK // 16)]
     blocks += [(tail[start : start + BLOCK], place + 1) for place, start in enumerate(starts)]
     for block, place in blocks:
@@ -262,18 +263,22 @@ def _transform(s: np.ndarray, a: np.ndarray, b: np.ndarray, gap: np.ndarray) -> 
         if not len(nodes):
             break
         for some in np.split(nodes, range(BLOCK // 4, len(nodes), BLOCK // 4)):
-            psi[some] *= _factors(s[some], low[block], high[block], gap[block])
+            psi[some] *= _factors(multiple[some], low[block], high[block], s[0] * gap[block])
         alive = alive[np.abs(psi[alive]) >= NEGLIGIBLE]
     psi[np.abs(psi) < NEGLIGIBLE] = 0.0
     return psi, error
 
 
-def _factors(s: np.ndarray, low: np.ndarray, high: np.ndarray, gap: np.ndarray) -> np.ndarray:
-    angle = np.multiply.outer(s, gap)
-    factors = np.empty(angle.shape, dtype=np.complex128)
-    factors.real = low + high * np.cos(angle)
-    factors.imag = high * np.sin(angle)
-    return factors.prod(axis=1)
+def _factors(k: np.ndarray, low: np.ndarray, high: np.ndarray, angle: np.ndarray) -> np.ndarray:
+    """Return the product over coordinates of low + high e^(i k angle): a turn by FINE * (k // FINE)
+    and one by what is left."""
+    coarse, place = np.unique(k // FINE, return_inverse=True)
+    turn, rest = (
+        np.exp(1j * np.multiply.outer(angle, n)) for n in (FINE * coarse, np.arange(FINE))
+    )
+    factors = turn[:, :, None] * (high[:, None] * rest)[:, None]
+    factors += low[:, None, None]
+    return factors.prod(axis=0)[place, k % FINE]
 
 
 def _suffix_sums(a: np.ndarray, b: np.ndarray, gap: np.ndarray, starts: np.ndarray) -> np.ndarray:
