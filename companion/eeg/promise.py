@@ -52,6 +52,7 @@ class Drawn:
     def __init__(self, x, y: np.ndarray, classes: int, rows: np.ndarray, first: int):
         self.x, self.wanted, self.rows = x, np.eye(classes)[y], rows  # rows [agents, draws]
         self.clip, self.warm_up, self.dim = CLIP, first - 1, x.shape[1] * classes
+        self._lengths = np.linalg.norm(x, axis=1)
 
     def __call__(self, theta: np.ndarray, t: int) -> np.ndarray:
         """Return the gradients [1, agents, dim] at theta."""
@@ -64,7 +65,7 @@ class Drawn:
         rows = np.flatnonzero(counts)
         x = self.x[rows]
         error = softmax(x @ vector.reshape(x.shape[1], -1), axis=1) - self.wanted[rows]
-        length = np.linalg.norm(x, axis=1) * np.linalg.norm(error, axis=1)
+        length = self._lengths[rows] * np.linalg.norm(error, axis=1)
         share = counts[rows] * self.clip / np.maximum(length, self.clip)
         return (x.T @ (error * share[:, None])).ravel() / len(drawn)
 
