@@ -18,11 +18,11 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from torch import nn
 
 from companion.attacks import labels as label_rules
 from companion.attacks import lbfgs
 from companion.attacks.matching import Matching
+from companion.problems.lenet import LeNet
 from companion.problems.parameters import layout
 from ldp_core.randomness import Purpose, generator
 
@@ -63,7 +63,7 @@ def starting_points(
 
 
 def idlg(
-    module: nn.Module,
+    module: LeNet,
     theta: torch.Tensor,
     heard: torch.Tensor,
     *,

@@ -1,20 +1,27 @@
 """Gradient matching for many images at once: how far is a guess's gradient from what was heard?
 
-    sum over parameters of (grad(x) - heard)^2                                  (DLG, iDLG)
+    L(x) = sum over parameters of (g(x) - heard)^2,    g(x) the loss's gradient        (DLG, iDLG)
 
-One call evaluates every problem with its derivative, by `torch.func.vmap`; a problem's numbers do
-not depend on the others.
+The victim is LeNet, whose second derivatives are written out (`attacks.twice`). A problem's numbers
+do not depend on the others.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
+import numpy as np
 import torch
 from torch import nn
-from torch.func import functional_call, grad, grad_and_value, vmap
+from torch.func import functional_call, grad, vmap
 
+from companion.attacks.twice import Twice
+from companion.problems.lenet import LeNet
 from companion.problems.parameters import layout
+
+LAYERS = ("conv1", "conv2", "conv3", "output")
+PIECE = 12  # problems that are looked at together: more leave the cache
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +33,7 @@ class Matching:
     [problems, dim]` weighs the squares, when some coordinates are known better than others.
     """
 
-    module: nn.Module
+    module: LeNet
     theta: torch.Tensor
     heard: torch.Tensor
     shape: tuple[int, ...]
@@ -47,21 +54,34 @@ class Matching:
 
     def __call__(self, guess: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return (losses `[problems]`, their derivatives `[problems, pixels]`)."""
-        views, loss = layout(self.module).views, nn.functional.cross_entropy
+        parts = zip(self._pieces, guess.split(PIECE), strict=True)
+        with np.errstate(over="ignore", invalid="ignore"):  # a guess may run away
+            found = [piece(part.numpy()) for piece, part in parts]
+        value, derivative = map(np.concatenate, zip(*found, strict=True))
+        return torch.from_numpy(value), torch.from_numpy(derivative)
 
-        def training_loss(theta, image, label):
-            image = image.view(1, *self.shape)
-            return loss(functional_call(self.module, views(theta), (image,)), label[None])
+    @cached_property
+    def _pieces(self) -> list[Twice]:
+        rows = torch.arange(len(self.heard)).split(PIECE)
+        return [self.narrow(part)._piece for part in rows]
 
-        def mismatch(image, theta, heard, label, precision):
-            return (precision * (grad(training_loss)(theta, image, label) - heard) ** 2).sum()
+    @property
+    def _piece(self) -> Twice:
+        theta = self.theta.expand(len(self.heard), -1)
+        weights, heard = (matrices(self.module, part) for part in (theta, self.heard))
+        precision = None if self.precision is None else matrices(self.module, self.precision)
+        return Twice(weights, heard, precision, self.labels.numpy())
 
-        in_dims = (0, None if self.theta.ndim == 1 else 0, 0, 0, 0)
-        plain = self.heard.new_ones(len(self.heard), 1)
-        precision = plain if self.precision is None else self.precision
-        every = vmap(grad_and_value(mismatch), in_dims)
-        derivative, value = every(guess, self.theta, self.heard, self.labels, precision)
-        return value, derivative
+
+def matrices(module: LeNet, vectors: torch.Tensor) -> list[np.ndarray]:
+    """Return the layers' parts of flat vectors, `[n, inputs + 1, outputs]` each as in `twice`."""
+    views, found = layout(module).views(vectors), []
+    for name in LAYERS:
+        weight, bias = (views[f"{name}.{part}"] for part in ("weight", "bias"))
+        channels = module.conv3.out_channels if name == "output" else weight.shape[2]
+        by_place = weight.reshape(*bias.shape, channels, -1).permute(0, 3, 2, 1).flatten(1, 2)
+        found.append(torch.cat([by_place, bias[:, None]], dim=1).numpy())
+    return found
 
 
 def gradients(
