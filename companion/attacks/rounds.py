@@ -138,7 +138,8 @@ def fitted(
         return sum(size * part for size, (part, _) in zip(sizes, given(decay), strict=True))
 
     taken = algorithm.schedules.lam(np.asarray(times[:-2])).sum()
-    return [fit for _, fit in given(_minimum(surprise, np.array(SHRINKING) / taken))]
+    grid = np.array(SHRINKING) / taken
+    return [fit for _, fit in given(_minimum(surprise, grid, [surprise(decay) for decay in grid]))]
 
 
 def _profile(system: np.ndarray, moments: np.ndarray, decay: float) -> tuple[float, Fit]:
@@ -156,13 +157,15 @@ def _profile(system: np.ndarray, moments: np.ndarray, decay: float) -> tuple[flo
     squared = np.zeros(len(power))
     squared[: len(singular)] = singular**2
 
-    def surprise(log_ratio: float) -> float:
-        total = 1.0 + np.exp(log_ratio) * squared
-        return float(len(power) * np.log(np.mean(power / total)) + np.log(total).sum())
+    def surprise(log_ratio):
+        total = 1.0 + np.exp(log_ratio)[..., None] * squared
+        mean = (power / total).sum(axis=-1) / len(power)
+        return len(power) * np.log(mean) + np.log(total).sum(axis=-1)
 
-    best = _minimum(surprise, np.linspace(*LOG_RATIOS, 25) - np.log(squared.max()))
+    grid = np.linspace(*LOG_RATIOS, 25) - np.log(squared.max())
+    best = _minimum(surprise, grid, surprise(grid))
     factor = float(np.mean(power / (1.0 + np.exp(best) * squared)))
-    return surprise(best), Fit(float(np.sqrt(np.exp(best) * factor)), decay, factor)
+    return float(surprise(best)), Fit(float(np.sqrt(np.exp(best) * factor)), decay, factor)
 
 
 def _contrasts(columns: np.ndarray) -> np.ndarray:
@@ -170,8 +173,9 @@ def _contrasts(columns: np.ndarray) -> np.ndarray:
     return linalg.null_space((columns / np.linalg.norm(columns, axis=0)).T)
 
 
-def _minimum(function: Callable[[float], float], grid: np.ndarray) -> float:
-    """Return where a function is smallest: between the neighbours of the best point of a grid."""
-    best = int(np.argmin([function(place) for place in grid]))
+def _minimum(function: Callable[[float], float], grid: np.ndarray, values) -> float:
+    """Return where a function is smallest: between the neighbours of the best point of a grid, on
+    which its values are known."""
+    best = int(np.argmin(values))
     bounds = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
     return float(optimize.minimize_scalar(function, bounds=bounds, method="bounded").x)
