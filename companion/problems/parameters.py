@@ -12,8 +12,9 @@ from torch import nn
 
 from ldp_core.randomness import Purpose, generator
 
-# a module, or what makes one (then torch's global generator stays as it was)
-Module = nn.Module | Callable[[], nn.Module]
+Module = (
+    nn.Module | Callable[[], nn.Module]
+)  # a module, or what makes one (then torch's global generator stays as it was)
 
 LAYERS = (nn.Linear, nn.modules.conv._ConvNd)
 BATCH_NORM = nn.modules.batchnorm._BatchNorm
@@ -60,8 +61,18 @@ def layout(module: nn.Module) -> Layout:
     return Layout(tuple(named), tuple(parameter.shape for parameter in named.values()))
 
 
-def initial(module: Module, kind: str = "he", *, seed: int, run: int = 0) -> np.ndarray:
-    """Return an initial value [dim] of a module's parameters, a pure function of (kind, seed, run).
+def flatten(module: nn.Module) -> np.ndarray:
+    """Return the module's present parameters as one float64 vector."""
+    return np.concatenate(
+        [parameter.detach().double().numpy().ravel() for parameter in module.parameters()]
+    )
+
+
+def initial(
+    module: Module, kind: str = "he", *, seed: int, run: int = 0, agent: int = 0
+) -> np.ndarray:
+    """Return an initial value [dim] of a module's parameters, a pure function of (kind, seed, run,
+    agent).
 
     "he":      weights of linear and convolutional layers N(0, 2 / fan_in) (He et al. 2015), their
     biases zero "pytorch": weights and biases U(-1/sqrt(fan_in), 1/sqrt(fan_in)), the law of torch's
@@ -75,19 +86,30 @@ def initial(module: Module, kind: str = "he", *, seed: int, run: int = 0) -> np.
     if kind not in ("he", "pytorch", "uniform"):
         raise ValueError(f"kind = {kind!r} must be 'he', 'pytorch' or 'uniform'")
     module = make(module)
-    draw = generator(seed, Purpose.INITIAL, run)
+    draw = generator(seed, Purpose.INITIAL, run, agent=agent)
     pieces = [_initial_parameter(module, name, kind, draw) for name in layout(module).names]
     return np.concatenate([piece.ravel() for piece in pieces])
 
 
 def initial_states(
-    module: Module, kind: str = "he", *, seed: int, runs: Iterable[int], agents: int
+    module: Module,
+    kind: str = "he",
+    *,
+    seed: int,
+    runs: Iterable[int],
+    agents: int,
+    same: bool = True,
 ) -> np.ndarray:
-    """Return theta_0 [runs, agents, dim] for the given run numbers, the same at all agents of a
-    run."""
-    module = make(module)
-    values = np.array([initial(module, kind, seed=seed, run=run) for run in runs])
-    return np.repeat(values[:, None], agents, axis=1)
+    """Return theta_0 [runs, agents, dim] for the given run numbers: by default the same value at
+    all agents of a run."""
+    module, numbers = make(module), range(1 if same else agents)
+    values = np.array(
+        [
+            [initial(module, kind, seed=seed, run=run, agent=agent) for agent in numbers]
+            for run in runs
+        ]
+    )
+    return np.repeat(values, agents, axis=1) if same else values
 
 
 def _initial_parameter(

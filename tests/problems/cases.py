@@ -1,6 +1,5 @@
 """A small network, data and histories that the neural oracle's tests share."""
 
-import numpy as np
 from torch import nn
 
 from companion.problems import parameters
@@ -25,7 +24,6 @@ def problem(runs=2, agents=3, points=5, samples=4, images=False, seed=1):
 
 
 def states(module, runs=2, agents=3, seed=1):
-    """Return a state of its own for every agent of every run."""
-    each = range(runs * agents)
-    values = [parameters.initial(module, "pytorch", seed=seed, run=number) for number in each]
-    return np.array(values).reshape(runs, agents, -1)
+    return parameters.initial_states(
+        module, "pytorch", seed=seed, runs=range(runs), agents=agents, same=False
+    )

@@ -16,13 +16,13 @@ def small():
     return nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(16, 3))
 
 
-def test_views_are_the_parameters_in_order():
+def test_flatten_and_views_are_inverse():
     module = parameters.make(small)
     layout = parameters.layout(module)
-    views = layout.views(nn.utils.parameters_to_vector(module.parameters()))
+    views = layout.views(torch.from_numpy(parameters.flatten(module)))
     assert list(views) == [name for name, _ in module.named_parameters()]
     for name, parameter in module.named_parameters():
-        assert torch.equal(views[name], parameter)
+        assert torch.equal(views[name].float(), parameter)
     assert layout.dim == sum(p.numel() for p in module.parameters())
 
 
@@ -55,11 +55,13 @@ def test_initial_values_ignore_torch_global_generator():
 
 
 @pytest.mark.parametrize("kind", ["he", "pytorch", "uniform"])
-def test_initial_values_depend_on_seed_and_run_alone(kind):
-    base = parameters.initial(CNN, kind, seed=1, run=2)
-    assert np.array_equal(base, parameters.initial(CNN, kind, seed=1, run=2))
-    for other in ({"seed": 5, "run": 2}, {"seed": 1, "run": 5}):
-        assert not np.array_equal(base, parameters.initial(CNN, kind, **other))
+def test_initial_values_depend_on_seed_run_and_agent_alone(kind):
+    base = parameters.initial(CNN, kind, seed=1, run=2, agent=3)
+    assert np.array_equal(base, parameters.initial(CNN, kind, seed=1, run=2, agent=3))
+    for other in ({"seed": 5}, {"run": 5}, {"agent": 5}):
+        assert not np.array_equal(
+            base, parameters.initial(CNN, kind, **{"seed": 1, "run": 2, "agent": 3} | other)
+        )
 
 
 def test_he_weights_have_variance_two_over_fan_in_and_biases_are_zero():
@@ -115,11 +117,14 @@ def test_normalisation_layers_start_as_the_identity():
         assert (views["1.weight"] == 1).all() and (views["1.bias"] == 0).all()
 
 
-def test_agents_start_together():
+def test_agents_start_together_unless_told_otherwise():
     together = parameters.initial_states(small, seed=1, runs=[4, 9], agents=3)
     assert together.shape == (2, 3, parameters.layout(parameters.make(small)).dim)
     assert (together == together[:, :1]).all() and not np.array_equal(together[0], together[1])
     assert np.array_equal(together[1, 2], parameters.initial(small, seed=1, run=9))
+    apart = parameters.initial_states(small, seed=1, runs=[4, 9], agents=3, same=False)
+    assert np.array_equal(apart[1, 2], parameters.initial(small, seed=1, run=9, agent=2))
+    assert not np.array_equal(apart[0, 0], apart[0, 1])
 
 
 def test_unknown_kinds_and_layers_are_refused():
