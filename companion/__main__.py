@@ -65,7 +65,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--seed", help="a whole number; the profile's own by default")
     add("--output", type=Path, help="a folder; default: figures/<profile>")
     made = "write figures/report.html and the README's tables from what is in figures/"
-    add = command("report", lambda options: _write_report(options.output, options.measured), made)
+    add = command("report", _report, made)
     add("--output", type=Path, default=ROOT / "figures", help="the folder of the figures")
     add("--measured", type=Path, help="a folder whose run says what it cost")
     command("site", _site, "build site/: report, notebooks, documents and API as one static folder")
@@ -114,6 +114,10 @@ def _compare(output: Path) -> None:
     compared = reproduce.compare(gather(output, ROOT), gather(ROOT / "figures", ROOT))
     print(f"\n{reproduce.text(compared)}")
     print(f"picture beside picture: {os.path.relpath(reproduce.write(compared))}")
+
+
+def _report(options: argparse.Namespace) -> int:
+    return _write_report(options.output, options.measured)
 
 
 def _write_report(output: Path, measured: Path | None = None) -> int:
