@@ -31,8 +31,14 @@ def recordings() -> Recordings:
     """Five people, sixteen trials of one second each, in place of the whole stand-in."""
     whole = eeg._synthetic(PEOPLE, 0)
     rows = np.r_[0:8, -8:0]
+    names = ("y", "session", "run")
     cut = [
-        replace(subject, X=subject.X[:, :, :250], window=(0.0, 1.0)).select(rows)
+        replace(
+            subject,
+            X=subject.X[rows, :, :250],
+            window=(0.0, 1.0),
+            **{name: getattr(subject, name)[rows] for name in names},
+        )
         for subject in whole.subjects
     ]
     return replace(whole, subjects=tuple(subject.band_passed(8.0, 30.0) for subject in cut))
