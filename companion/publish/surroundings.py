@@ -42,4 +42,6 @@ def _check_scheduler(address: str) -> None:
         socket.create_connection((host, port), timeout=SCHEDULER_SECONDS).close()
     except (OSError, ValueError) as error:
         rule = "must be unset, or the address of a Dask scheduler that answers: tcp://host:8786"
-        raise CommandError(f"SCHEDULER = {address!r} {rule} ({error})") from None
+        nowhere = "no address" if isinstance(error, ValueError) else "no answer"
+        reason = getattr(error, "strerror", None) or nowhere
+        raise CommandError(f"SCHEDULER = {address!r} {rule} ({reason})") from None
