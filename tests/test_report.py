@@ -254,15 +254,6 @@ def test_pictures_shrink_until_they_fit(tmp_path):
     assert size(fitted[0])[0] < 600
 
 
-def test_lines_are_taken_where_they_are_smaller_than_dots(tmp_path):
-    path = tmp_path / "a.png"
-    path.write_bytes(picture())
-    path.with_suffix(".svg").write_text("<svg></svg>")
-    assert pictures.embed([path], 600, 10**9)[0].startswith("data:image/svg+xml")
-    path.with_suffix(".svg").write_text("<svg></svg>" * 9999)
-    assert pictures.embed([path], 600, 10**9)[0].startswith("data:image/png")
-
-
 def test_notebook_pages_lose_scripts_and_keep_pictures_small(house):
     report.build(house / "figures", house)
     shown = assert_offline(house / "figures" / "notebooks" / "01_good.html")

@@ -36,27 +36,17 @@ def shrink(png: bytes, width: int) -> bytes:
     return min(buffer.getvalue(), png, key=len)
 
 
-def data_uri(picture: bytes, kind: str = "png") -> str:
+def data_uri(png: bytes) -> str:
     """Return a picture as an address that holds it."""
-    return f"data:image/{kind};base64,{base64.b64encode(picture).decode()}"
+    return f"data:image/png;base64,{base64.b64encode(png).decode()}"
 
 
 def embed(paths: Sequence[Path], width: int, limit: int) -> list[str]:
-    """Return pictures as addresses, narrower when they are over `limit` characters in all.
-
-    A figure is drawn in lines, which are sharp at any size, where its SVG takes no more bytes.
-    """
+    """Return pictures as addresses, narrower when they are over `limit` characters in all."""
     while True:
-        found = [_smaller(path, width) for path in paths]
+        found = [data_uri(shrink(path.read_bytes(), width)) for path in paths]
         size = sum(map(len, found))
         if size <= limit or width == SMALLEST_WIDTH:
             return found
         narrower = 0.97 * width * (limit / size) ** 0.75  # bytes grow a little faster than width
         width = max(SMALLEST_WIDTH, round(min(0.9 * width, narrower)))
-
-
-def _smaller(path: Path, width: int) -> str:
-    lines = path.with_suffix(".svg")
-    dots = data_uri(shrink(path.read_bytes(), width))
-    choices = [data_uri(lines.read_bytes(), "svg+xml")] if lines.exists() else []
-    return min([*choices, dots], key=len)
