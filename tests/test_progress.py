@@ -63,28 +63,32 @@ def test_a_watch_adds_up_and_waits_for_whole_lines(tmp_path):
     file = tmp_path / "progress"
     watch = progress.Watch("01_good", file)
     watch.look()
-    assert watch.shards == 0
+    assert watch.total("shards") == 0
     many = {"experiment": "many", "shards": 10, "reused": 4, "cpu": 8.0, "disk": 100}
     write(file, many, {"cpu": 1.0, "disk": 20})
     with file.open("a") as half:
         half.write('{"cpu"')
     watch.look()
-    assert (watch.shards, watch.reused, watch.before) == (10, 4, 8.0)
-    assert (watch.cpu, watch.disk) == (9.0, 120)
-    assert watch.steps[0].finished == 1
+    assert (watch.total("shards"), watch.total("reused"), len(watch.facts)) == (10, 4, 2)
+    assert (watch.total("cpu"), watch.total("disk")) == (9.0, 120)
     with file.open("a") as half:
         half.write(': 1.0, "disk": 3}\n')
     watch.look()
-    assert (watch.steps[0].finished, watch.cpu, watch.disk) == (2, 10.0, 123)
+    assert (len(watch.facts), watch.total("cpu"), watch.total("disk")) == (3, 10.0, 123)
 
 
-def test_a_step_says_its_time_left():
-    step = progress.Step("many", shards=10, reused=4, since=100.0)
-    assert step.said(now=130.0) == "many: 4 of 10 shards"
-    step.finished = 3
-    assert step.said(now=130.0) == "many: 7 of 10 shards, 0:30 left"
-    step.finished = 6
-    assert step.said(now=130.0) == "many: 10 of 10 shards"
+def test_a_watch_says_its_last_experiment_and_the_time_left(tmp_path, monkeypatch):
+    watch = progress.Watch("01_good", tmp_path / "progress")
+    beginning = "01_good 0:30, cell 0 of 0"
+    monkeypatch.setattr(progress.time, "monotonic", lambda: watch.start + 30.0)
+    assert watch.said() == beginning
+    first = {"experiment": "few", "shards": 1, "reused": 1, "seen": watch.start}
+    watch.facts += [first, {"experiment": "many", "shards": 10, "reused": 4, "seen": watch.start}]
+    assert watch.said() == f"{beginning}, many: 4 of 10 shards"
+    watch.facts += [{}] * 3
+    assert watch.said() == f"{beginning}, many: 7 of 10 shards, 0:30 left"
+    watch.facts += [{}] * 3
+    assert watch.said() == beginning
 
 
 @pytest.mark.parametrize(
@@ -95,9 +99,10 @@ def test_times_are_short(seconds, words):
 
 
 @pytest.mark.parametrize("stream", [Terminal, io.StringIO])
-def test_lines_are_live_in_a_terminal_and_whole_elsewhere(quick, tmp_path, stream):
+def test_lines_are_live_in_a_terminal_and_whole_elsewhere(quick, tmp_path, stream, monkeypatch):
     shown = stream()
-    with progress.watching("01_good", tmp_path, shown) as watch:
+    monkeypatch.setattr("sys.stdout", shown)
+    with progress.watching("01_good", tmp_path) as watch:
         watch.cell, watch.cells = 3, 9
         many = {"experiment": "many", "shards": 10, "reused": 4, "cpu": 8.0, "disk": 0}
         write(watch.file, many)

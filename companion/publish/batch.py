@@ -12,7 +12,6 @@ import json
 import os
 import signal
 import sys
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -221,11 +220,12 @@ def _measured(path: Path, working: Path, values: dict, outcome: Outcome) -> None
             config=ENCRYPTED,
             kernel_manager_class=progress.Unhurried,
         )
-    outcome.shards, outcome.reused, outcome.memory = watch.shards, watch.reused, watch.memory
-    outcome.seconds, outcome.cpu = time.monotonic() - start, watch.cpu
-    outcome.disk = watch.disk / 2**30
+    outcome.shards, outcome.reused = (int(watch.total(name)) for name in ("shards", "reused"))
+    outcome.seconds, outcome.cpu = time.monotonic() - start, watch.total("cpu")
+    outcome.memory, outcome.disk = watch.memory, watch.total("disk") / 2**30
     side_by_side = os.environ.get("WORKERS") or (ALONE["WORKERS"] if small else execute.cores())
-    outcome.cold = outcome.seconds + watch.before / int(side_by_side)
+    before = sum(fact["cpu"] for fact in watch.facts if "experiment" in fact)
+    outcome.cold = outcome.seconds + before / int(side_by_side)
 
 
 def publish(working: Path, place: Path) -> None:
@@ -293,9 +293,6 @@ def _silent_end() -> Iterator[None]:
     Asked politely they answer with tracebacks of their own. Nothing is lost by it: a shard is kept
     whole or not at all.
     """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
 
     def end(number: int, frame) -> None:
         for child in psutil.Process().children(recursive=True):

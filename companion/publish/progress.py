@@ -14,9 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
 
 import psutil
 from jupyter_client import AsyncKernelManager
@@ -26,27 +24,6 @@ from companion import files
 from companion.runs.watch import VARIABLE
 
 LIVE_SECONDS, LINE_SECONDS = 1.0, 30.0  # between two lines, in a terminal and elsewhere
-GIGABYTE = 1e9
-
-
-@dataclass
-class Step:
-    """One experiment of a notebook: its shards, those taken from before, those finished since."""
-
-    name: str
-    shards: int
-    reused: int
-    since: float
-    finished: int = 0
-
-    def said(self, now: float) -> str:
-        """Return how far it is, with the time left once that can be told."""
-        done = self.reused + self.finished
-        words = f"{self.name}: {done} of {self.shards} shards"
-        if not self.finished or done == self.shards:
-            return words
-        left = (now - self.since) / self.finished * (self.shards - done)
-        return f"{words}, {clock(left)} left"
 
 
 class Watch:
@@ -56,48 +33,38 @@ class Watch:
         self.name, self.file = name, file
         self.start = time.monotonic()
         self.cell, self.cells = 0, 0
-        self.steps: list[Step] = []
-        self.before = 0.0  # seconds of a processor that reused shards took when computed
-        self.cpu = 0.0  # the same of all shards
-        self.disk = 0  # bytes of all shards
+        self.facts: list[dict] = []  # what the kernel has written, and when each was seen
         self.memory = 0.0  # gigabytes, the most that all processes had together
-        self._read = 0
 
-    @property
-    def shards(self) -> int:
-        """Return how many shards all experiments had until now."""
-        return sum(step.shards for step in self.steps)
-
-    @property
-    def reused(self) -> int:
-        """Return how many of them had been computed before."""
-        return sum(step.reused for step in self.steps)
+    def total(self, name: str) -> float:
+        """Return the sum of what was said of one thing, such as shards or seconds of a `cpu`."""
+        return sum(fact.get(name, 0) for fact in self.facts)
 
     def look(self) -> None:
         """Take in what the kernel has written since the last look; a half line waits."""
-        with contextlib.suppress(FileNotFoundError), self.file.open(encoding="utf-8") as file:
-            file.seek(self._read)
-            *lines, rest = file.read().split("\n")
-            self._read = file.tell() - len(rest.encode())
-            for line in lines:
-                self._take(json.loads(line))
-
-    def _take(self, facts: dict) -> None:
-        if "experiment" in facts:
-            counts = facts["shards"], facts["reused"], time.monotonic()
-            self.steps.append(Step(facts["experiment"] or "shards", *counts))
-            self.before += facts["cpu"]
-        elif self.steps:
-            self.steps[-1].finished += 1
-        self.cpu, self.disk = self.cpu + facts["cpu"], self.disk + facts["disk"]
+        with contextlib.suppress(FileNotFoundError):
+            *lines, _ = self.file.read_text(encoding="utf-8").split("\n")
+            seen = {"seen": time.monotonic()}
+            self.facts += [seen | json.loads(line) for line in lines[len(self.facts) :]]
 
     def said(self) -> str:
-        """Return how far the notebook is, in one line."""
+        """Return how far the notebook and its last experiment are, in one line.
+
+        The time left is said once that can be told.
+        """
         now = time.monotonic()
-        parts = [f"{self.name} {clock(now - self.start)}", f"cell {self.cell} of {self.cells}"]
-        last = self.steps[-1:]
-        parts += [step.said(now) for step in last if step.reused + step.finished < step.shards]
-        return ", ".join(parts)
+        words = f"{self.name} {clock(now - self.start)}, cell {self.cell} of {self.cells}"
+        begun = [place for place, fact in enumerate(self.facts) if "experiment" in fact]
+        if not begun:
+            return words
+        last, finished = self.facts[begun[-1]], len(self.facts) - begun[-1] - 1
+        missing = last["shards"] - last["reused"] - finished
+        if missing:
+            done = f"{last['shards'] - missing} of {last['shards']} shards"
+            words += f", {last['experiment'] or 'shards'}: {done}"
+        if missing and finished:
+            words += f", {clock((now - last['seen']) / finished * missing)} left"
+        return words
 
 
 class Watched(NBClientEngine):
@@ -139,13 +106,12 @@ class Unhurried(AsyncKernelManager):
 
 
 @contextlib.contextmanager
-def watching(name: str, folder: Path, stream: TextIO | None = None) -> Iterator[Watch]:
+def watching(name: str, folder: Path) -> Iterator[Watch]:
     """Show how far a notebook is while it is executed; at the end, know what was reused."""
-    stream = stream or sys.stdout
     file = folder / f".{name}.{os.getpid()}.progress"
     file.unlink(missing_ok=True)
     watch, over = Watch(name, file), threading.Event()
-    shower = threading.Thread(target=_show, args=(watch, over, stream), daemon=True)
+    shower = threading.Thread(target=_show, args=(watch, over), daemon=True)
     with files.variables({VARIABLE: str(file)}):
         shower.start()
         try:
@@ -157,21 +123,25 @@ def watching(name: str, folder: Path, stream: TextIO | None = None) -> Iterator[
             file.unlink(missing_ok=True)
 
 
-def _show(watch: Watch, over: threading.Event, stream: TextIO) -> None:
+def _show(watch: Watch, over: threading.Event) -> None:
     """Print how far a notebook is, again and again, until it is over."""
-    live, last = stream.isatty(), time.monotonic()
+    live, last = sys.stdout.isatty(), time.monotonic()
     while not over.wait(LIVE_SECONDS):
         watch.look()
         watch.memory = max(watch.memory, memory())
         if live:
-            width = shutil.get_terminal_size().columns - 1
-            print(f"\r{watch.said()[:width].ljust(width)}", end="", file=stream, flush=True)
+            _put(watch.said())
         elif time.monotonic() - last >= LINE_SECONDS:
             last = time.monotonic()
-            print(watch.said(), file=stream, flush=True)
+            print(watch.said(), flush=True)
     if live:
-        blank = " " * (shutil.get_terminal_size().columns - 1)
-        print(f"\r{blank}", end="\r", file=stream, flush=True)
+        _put("")
+
+
+def _put(words: str) -> None:
+    """Write over the terminal's last line, and stay at its beginning."""
+    width = shutil.get_terminal_size().columns - 1
+    print(f"\r{words[:width]:{width}}", end="\r", flush=True)
 
 
 def memory() -> float:
@@ -181,7 +151,7 @@ def memory() -> float:
     for process in (this, *this.children(recursive=True)):
         with contextlib.suppress(psutil.Error):  # it has just ended
             total += process.memory_info().rss
-    return total / GIGABYTE
+    return total / 1e9
 
 
 def clock(seconds: float) -> str:
