@@ -23,6 +23,7 @@ from companion import runs
 from companion.budget.params import BLOCK, Params
 from companion.data import mushrooms, streams
 from companion.neighbours.bench import (
+    KEYS,
     MEASURES,
     MECHANISMS,
     REFERENCES,
@@ -43,11 +44,6 @@ OWN |= {
     f"neighbour_{name}"
     for name in ("iterations", "pushes", "nu", "varsigma", "weakening", "fading")
 }
-
-
-def searched(params: Params, mechanism: str) -> list[Choice]:
-    """Return the candidates of a mechanism."""
-    return candidates(params, mechanism, params.promise_clip)
 
 
 @cache
@@ -109,7 +105,8 @@ def tune(params: dict, data: str, mechanism: str, target: float, place: int) -> 
     """
     settings, (table, features) = Params(**params), learning.problem("none")
     table.provenance.require(data)
-    bench, choice = bench_of(settings, features.sizes), searched(settings, mechanism)[place]
+    bench = bench_of(settings, features.sizes)
+    choice = candidates(settings, mechanism, settings.promise_clip)[place]
     (d_0,) = calibrated(bench, mechanism, choice, (target,))
     _, held_out, train = rows(settings, features.rows)
     source, numbers = train[len(held_out) :], range(TUNING, TUNING + TUNING_RUNS)
@@ -142,18 +139,17 @@ def search(params: Params, table: mushrooms.Mushrooms) -> pd.DataFrame:
     """
     asked = [(name, target) for name in MECHANISMS for target in params.neighbour_targets]
     tried = [
-        {"mechanism": name, "target": target, "place": place}
+        ({"mechanism": name, "target": target, "place": place}, choice)
         for name, target in [*asked, *((name, 0.0) for name in REFERENCES)]
-        for place in range(len(searched(params, name)))
+        for place, choice in enumerate(candidates(params, name, params.promise_clip))
     ]
-    pieces = [_common(params, table) | one for one in tried]
+    pieces = [_common(params, table) | one for one, _ in tried]
     found = runs.run(tune, pieces, description=f"{len(tried)} candidates")
-    records = []
-    for one, result in zip(tried, found, strict=True):
-        scores = dict(zip(MEASURES, result["scores"].tolist(), strict=True))
-        choice = searched(params, one["mechanism"])[one["place"]]._asdict()
-        records.append(one | choice | scores | {"d_0": result["d_0"].tolist()})
-    return pd.DataFrame(records)
+    return pd.DataFrame([
+        one | choice._asdict() | dict(zip(MEASURES, result["scores"], strict=True))
+        | {"d_0": result["d_0"].tolist()}
+        for (one, choice), result in zip(tried, found, strict=True)
+    ])  # fmt: skip
 
 
 def run(params: Params, table: mushrooms.Mushrooms, best: pd.DataFrame) -> pd.DataFrame:
@@ -165,18 +161,16 @@ def run(params: Params, table: mushrooms.Mushrooms, best: pd.DataFrame) -> pd.Da
     asked = [(one, block) for one in best.itertuples() for block in blocks]
     pieces = [
         {**_common(params, table), **block, "mechanism": one.mechanism, "d_0": one.d_0}
-        | {"choice": [one.lam_0, one.nu, one.third]}
+        | {"choice": Choice.of(one)}
         for one, block in asked
     ]
     found = runs.run(compute, pieces, description=f"{params.neighbour_runs} runs x {len(best)}")
-    tables = []
-    for (one, block), result in zip(asked, found, strict=True):
-        named = {"measure": one.measure, "mechanism": one.mechanism, "target": one.target}
-        accuracy = result[one.measure]
-        numbers = block["first_run"] + np.arange(len(accuracy))
-        named |= {"run": numbers, "accuracy": accuracy, "bits": float(result["bits"])}
-        tables.append(pd.DataFrame(named))
-    return pd.concat(tables, ignore_index=True)
+    return pd.DataFrame([
+        {name: getattr(one, name) for name in KEYS}
+        | {"run": block["first_run"] + k, "accuracy": accuracy, "bits": float(result["bits"])}
+        for (one, block), result in zip(asked, found, strict=True)
+        for k, accuracy in enumerate(result[one.measure])
+    ])  # fmt: skip
 
 
 def _common(params: Params, table: mushrooms.Mushrooms) -> dict:

@@ -9,12 +9,12 @@ from companion import runs
 from companion.data.mnist import MNIST
 from companion.mnist import neighbours
 from companion.mnist.figures import kept
-from companion.mnist.neighbours import GRID, searched
+from companion.mnist.neighbours import CLIP, GRID
 from companion.mnist.params import Params
 from companion.mnist.promise import Arrays
 from companion.mnist.promise_tables import known
-from companion.neighbours import figures, tables
-from companion.neighbours.bench import MEASURES, MECHANISMS, REFERENCES, chosen
+from companion.neighbours import bench, figures, tables
+from companion.neighbours.bench import KEYS, MEASURES, MECHANISMS, REFERENCES, Choice
 from companion.neighbours.tables import Compared
 
 
@@ -24,13 +24,12 @@ def compared(params: Params, data: MNIST) -> Compared | None:
         return None
     given, images, T = known(params, data), params.dealt(data)[0], params.neighbour_iterations
     tried = search(params, images, {name: part[:images] for name, part in given.items()})
-    best = settled(chosen(tried), images, T)
+    best = settled(bench.chosen(tried), images, T)
     last = run(params, best, images, given)
-    names = ("certified", "for_ever", "one_iteration", "pure", "attained", "within")
-    found = tables.frontier(best, last, lambda one: {name: getattr(one, name) for name in names})
     effort = f"{images} training images, {T} iterations; seeds: {params.neighbour_seeds}"
-    effort += f"; candidates of each: {len(searched(params, 'spline'))}, judged on a split of these"
-    return Compared(f"{effort} images", tried, found, tables.references(last))
+    each = (tried["mechanism"] == "clear").sum()
+    effort += f"; candidates of each: {each}, judged on a split of these images"
+    return Compared(effort, tried, tables.frontier(best, last), tables.references(last))
 
 
 def search(params: Params, images: int, given: Arrays) -> pd.DataFrame:
@@ -49,7 +48,7 @@ def search(params: Params, images: int, given: Arrays) -> pd.DataFrame:
         | {measure: result[measure][place, k] for measure in MEASURES}
         for (name, asked), result in zip(targets.items(), found, strict=True)
         for place, target in enumerate(asked)
-        for k, choice in enumerate(searched(params, name))
+        for k, choice in enumerate(bench.candidates(params, name, CLIP))
     ])  # fmt: skip
 
 
@@ -57,7 +56,7 @@ def settled(best: pd.DataFrame, images: int, iterations: int) -> pd.DataFrame:
     """Return what was chosen with its scales d_0 and deltas, for all images."""
     common = {"images": images, "iterations": iterations}
     pieces = [
-        {"mechanism": one.mechanism, "choice": _choice(one), "target": one.target} | common
+        {"mechanism": one.mechanism, "choice": Choice.of(one), "target": one.target} | common
         for one in best.itertuples()
     ]
     found = runs.run(neighbours.settle, pieces, description="certificates")
@@ -70,7 +69,7 @@ def run(params: Params, best: pd.DataFrame, images: int, given: Arrays) -> pd.Da
 
     What is chosen for both measures is trained once.
     """
-    wanted = [[one.mechanism, _choice(one), one.d_0] for one in best.itertuples()]
+    wanted = [[one.mechanism, Choice.of(one), one.d_0] for one in best.itertuples()]
     asked = [one for k, one in enumerate(wanted) if one not in wanted[:k]]
     places = [asked.index(one) for one in wanted]
     common = {"asked": asked, "images": images, "iterations": params.neighbour_iterations}
@@ -79,16 +78,12 @@ def run(params: Params, best: pd.DataFrame, images: int, given: Arrays) -> pd.Da
     options = {"given": [given] * len(pieces), "description": "neighbours, by seed"}
     found = runs.run(neighbours.train, pieces, **options)
     rows = [
-        {name: getattr(one, name) for name in tables.KEYS}
+        {name: getattr(one, name) for name in KEYS}
         | {"run": seed, "accuracy": result[one.measure][k], "bits": result["bits"][k]}
         for seed, result in zip(seeds, found, strict=True)
         for k, one in zip(places, best.itertuples(), strict=True)
     ]
     return pd.DataFrame(rows)
-
-
-def _choice(one) -> list[float]:
-    return [one.lam_0, one.nu, one.third]
 
 
 def frontier(found: Compared | None, record: dict, output: str):

@@ -37,11 +37,6 @@ HORIZON = 20_000  # iterations that certificates follow one by one; more would c
 GRID = {f"neighbour_{name}" for name in ("pushes", "nu", "varsigma", "weakening", "fading")}
 
 
-def searched(params: Params, mechanism: str) -> list[Choice]:
-    """Return the candidates of a mechanism."""
-    return bench.candidates(params, mechanism, CLIP)
-
-
 @cache
 def bench_of(mechanism: str, images: int, iterations: int) -> Bench:
     """Return the bench of digits: one object for all questions.
@@ -119,7 +114,7 @@ def tune(params: dict, mechanism: str, targets: list, images: int, x, y) -> Arra
     known = bench_of(mechanism, part, T)
     grid = [
         [bench.build(known, mechanism, choice, d_0.tolist()) for d_0 in scales]
-        for choice in searched(settings, mechanism)
+        for choice in bench.candidates(settings, mechanism, CLIP)
         for scales in [bench.calibrated(known, mechanism, choice, targets)]
     ]
     x = x.astype(np.float32)

@@ -43,6 +43,7 @@ REFERENCES = {  # Algorithm 1; each agent for itself
     "alone": "nothing sent",
 }
 MEASURES = ("own", "listener")  # whose model is judged
+KEYS = ["measure", "mechanism", "target"]  # of a choice, and of what came of it
 ONE_VALUE = ("laplace", "ternary")  # send theta alone, all others theta and psi
 TERNARY_BITS = 2.0  # of a fixed length, for three levels
 HORIZON = 100_000  # iterations that are followed one by one when the question is about all time
@@ -54,6 +55,11 @@ class Choice(NamedTuple):
     lam_0: float
     nu: float
     third: float
+
+    @classmethod
+    def of(cls, row) -> Choice:
+        """Return what a row of the tables of candidates holds."""
+        return cls(row.lam_0, row.nu, row.third)
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import NamedTuple
 
 import pandas as pd
 
 from companion.intervals import ends
-from companion.neighbours.bench import MEASURES, MECHANISMS, REFERENCES
+from companion.neighbours.bench import KEYS, MEASURES, MECHANISMS, REFERENCES, Choice
 
-KEYS = ["measure", "mechanism", "target"]
+KNOWN = ["certified", "for_ever", "one_iteration", "pure", "attained", "within"]  # `bench.deltas`
 
 
 class Compared(NamedTuple):
@@ -28,24 +27,22 @@ class Compared(NamedTuple):
         return {name: json.loads(table.to_json(orient="records")) for name, table in tables.items()}
 
 
-def frontier(best: pd.DataFrame, last: pd.DataFrame, known: Callable[..., dict]) -> pd.DataFrame:
+def frontier(best: pd.DataFrame, last: pd.DataFrame) -> pd.DataFrame:
     """Return one row a measure, mechanism and target: accuracy with a 95 % interval, delta, bits.
 
     `last` are accuracies at the end: measure, mechanism, target, run, accuracy, bits. `lost` is
     accuracy against the reference in the clear, paired over runs; intervals are Student's. `bits`
-    are those of all that stands for one coordinate in one iteration. `known(row)` returns the
-    deltas of a row of `best` (`bench.deltas`).
+    are those of all that stands for one coordinate in one iteration. `best` are candidates with
+    what is known of their deltas.
     """
     wide = last.pivot(index="run", columns=KEYS, values="accuracy")
     bits, found = last.groupby(KEYS)["bits"].mean(), []
-    for one in best[~best["mechanism"].isin(REFERENCES)].itertuples():
-        key = (one.measure, one.mechanism, one.target)
-        clear = wide[one.measure, "clear", 0.0]
-        record = {"name": MECHANISMS[one.mechanism], **dict(zip(KEYS, key, strict=True))}
-        record |= ends("accuracy", wide[key]) | ends("lost", clear - wide[key])
-        record |= {"bits": bits[key], "lam_0": one.lam_0, "nu": one.nu, "third": one.third}
-        found.append(record | known(one) | {"runs": len(wide)})
-    return pd.DataFrame(found)
+    best = best[~best["mechanism"].isin(REFERENCES)].reset_index(drop=True)
+    for key in best[KEYS].itertuples(index=False, name=None):
+        clear = wide[key[0], "clear", 0.0]
+        record = ends("accuracy", wide[key]) | ends("lost", clear - wide[key])
+        found.append(record | {"name": MECHANISMS[key[1]], "bits": bits[key], "runs": len(wide)})
+    return best[[*KEYS, *Choice._fields, *KNOWN]].join(pd.DataFrame(found))
 
 
 def references(last: pd.DataFrame) -> pd.DataFrame:

@@ -76,7 +76,7 @@ def test_test_rows_are_never_learnt_from_nor_tuned_on(data):
 def test_noise_is_calibrated_to_the_target_and_no_more(data):
     bench = neighbours.bench_of(SMALL, data.sizes)
     for name in MECHANISMS:
-        choice = neighbours.searched(SMALL, name)[0]
+        choice = shared.candidates(SMALL, name, SMALL.promise_clip)[0]
         (d_0,) = shared.calibrated(bench, name, choice, [0.1])
         for factor, fits in ((1.0, True), (0.999, False)):
             algorithm = shared.build(bench, name, choice, (d_0 * factor).tolist())
