@@ -51,16 +51,15 @@ def run(
     *,
     description: str = "",
     store: ResultStore | None = None,
-    scheduler: str | None = None,
     workers: int | None = None,
     given: Sequence[Mapping] | None = None,
     quiet: bool = False,
 ) -> list[Result]:
     """Return `function(**shard)` for every shard, from the store where it is there already.
 
-    `scheduler` (or the environment variable SCHEDULER) names a Dask scheduler, such as
-    tcp://127.0.0.1:8786; else `workers` local processes (or the environment variable WORKERS;
-    default: one per core that this process may use). `given` are arrays handed to each shard, as
+    The environment variable SCHEDULER names a Dask scheduler, such as tcp://127.0.0.1:8786; else
+    `workers` local processes compute (or the environment variable WORKERS; default: one per core
+    that this process may use). `given` are arrays handed to each shard, as
     further arguments: results of earlier experiments, which no shard starts itself. They are part
     of its name by a hash of their content. `quiet` leaves out the progress bar. Raises ShardError
     when a shard fails.
@@ -95,9 +94,7 @@ def run(
         unit="shard",
         disable=quiet or not places,
     ) as progress:
-        for place, result, cost in _compute(
-            function, missing, code, scheduler or os.environ.get("SCHEDULER"), workers
-        ):
+        for place, result, cost in _compute(function, missing, code, workers):
             store.write(place, result, _provenance(name, described[place], code, cost))
             results[place] = result
             watch.finished(cost["cpu"], store.size(place))
@@ -145,13 +142,10 @@ def _compute(
     function: Function,
     missing: Mapping[str, tuple[Mapping, Mapping]],
     code: str,
-    scheduler: str | None,
     workers: int | None,
 ) -> Iterator[tuple[str, Result, dict[str, float]]]:
     """Yield (address, result, cost) of every missing shard as soon as it is finished."""
-    workers = _workers() if workers is None else workers
-    if workers < 1:
-        raise ValueError(f"workers = {workers} must be at least 1")
+    workers, scheduler = workers or _workers(), os.environ.get("SCHEDULER")
     checked = code if scheduler else None  # local processes read the same files
     calls = [
         joblib.delayed(_shard)(function, place, dict(shard), dict(given), checked)
@@ -168,7 +162,7 @@ def _compute(
 @contextlib.contextmanager
 def _backend(scheduler: str | None, workers: int) -> Iterator[None]:
     """Choose where joblib runs: a Dask cluster, or local processes with one thread each."""
-    if scheduler is None:
+    if not scheduler:
         with joblib.parallel_config(backend="loky", n_jobs=workers, inner_max_num_threads=1):
             yield
         return

@@ -75,8 +75,9 @@ def cluster(tmp_path):
         process.wait()
 
 
-def test_same_results_on_a_cluster_that_loses_a_worker(cluster, tmp_path):
+def test_same_results_on_a_cluster_that_loses_a_worker(cluster, tmp_path, monkeypatch):
     address, workers = cluster
+    monkeypatch.setenv("SCHEDULER", address)
     shards = [{"seed": seed, "size": 20, "pause": 0.3} for seed in range(24)]
     store = runs.ResultStore(tmp_path / "results")
     code = (
@@ -84,7 +85,7 @@ def test_same_results_on_a_cluster_that_loses_a_worker(cluster, tmp_path):
         "os.kill(int(sys.argv[2]), signal.SIGKILL)"
     )
     killer = subprocess.Popen([sys.executable, "-c", code, "1.5", str(workers[0].pid)])
-    results = runs.run(workload.compute, shards, store=store, scheduler=address)
+    results = runs.run(workload.compute, shards, store=store)
     assert killer.wait() == 0 and workers[0].wait() == -signal.SIGKILL
     for shard, result in zip(shards, results, strict=True):
         assert np.array_equal(
@@ -108,11 +109,7 @@ def test_no_scheduler_is_one_sentence(silent, tmp_path, monkeypatch):
         runs.run(workload.compute, [{"seed": 0, "size": 1}], store=runs.ResultStore(tmp_path))
 
 
-def test_nonsense_scheduler_is_one_sentence(tmp_path):
+def test_nonsense_scheduler_is_one_sentence(tmp_path, monkeypatch):
+    monkeypatch.setenv("SCHEDULER", "nonsense")
     with pytest.raises(runs.ShardError, match="SCHEDULER = 'nonsense'"):
-        runs.run(
-            workload.compute,
-            [{"seed": 0, "size": 1}],
-            store=runs.ResultStore(tmp_path),
-            scheduler="nonsense",
-        )
+        runs.run(workload.compute, [{"seed": 0, "size": 1}], store=runs.ResultStore(tmp_path))
