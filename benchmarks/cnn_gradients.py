@@ -25,7 +25,8 @@ def main(quick: bool = False) -> dict[str, float]:
     theta = parameters.initial_states(CNN, "he", seed=SEED, runs=[0], agents=agents)
 
     def gradients(chunk: int):
-        oracle = neural.FullHistory(CNN, x, y, history, chunk=chunk)
+        oracle = neural.FullHistory(CNN, x, y, history)
+        oracle.chunk = chunk
         return lambda: oracle(theta, oracle.iterations - 1)
 
     chunks = {32, neural.CHUNK} if quick else {16, 32, 64, 128, 256, neural.CHUNK}

@@ -2,19 +2,18 @@
 
     g_t^i = 1/n sum_{k < n} 1/N sum_{s <= N} grad loss(theta_t^i, sample s of data point k),
 
-n = warm_up + t + 1: gradients over everything an agent has seen. A sample that the history holds c
-times is evaluated once and counts c times. Samples are evaluated in chunks, each by torch with one
-thread, and added up in float64 in a fixed order: the bits depend neither on the number of threads
-(torch's own would cut the sums themselves) nor on what else is computed in the same batch.
+n = t + 1, the loss the cross-entropy: gradients over everything an agent has seen. A sample that
+the history holds c times is evaluated once and counts c times. Samples are evaluated in chunks,
+each by torch with one thread, and added up in float64 in a fixed order: the bits depend neither on
+the number of threads (torch's own would cut the sums themselves) nor on what else is computed in
+the same batch.
 """
 
 from __future__ import annotations
 
 import copy
-import operator
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -29,60 +28,33 @@ from ldp_core.randomness import Purpose, generator
 # 4.1, AVX2 and AVX-512: benchmarks/cnn_gradients.py
 CHUNK = 128
 
-Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]  # (outputs, targets) -> one a sample
-
-
-def cross_entropy(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-    """Return -log softmax(outputs)[target] of every sample."""
-    return nn.functional.cross_entropy(outputs, targets, reduction="none")
-
-
-class Weighted(NamedTuple):
-    """Distinct rows and how often each counts."""
-
-    rows: np.ndarray
-    counts: np.ndarray
-
 
 class FullHistory:
     """The gradient oracle of a batch of runs: (theta `[runs, agents, dim]`, t) -> gradients alike.
 
     `history [runs, agents, data points, samples]` holds row numbers of the shared `x` and `y`; data
-    point k of an agent is what it acquires at time k - warm_up, and at time t it uses the first
-    warm_up + t + 1. `loss(outputs, targets)` returns one number per sample. The network is computed
-    in `dtype`; theta and the gradients are float64. Samples must not influence each other: batch
-    normalisation in training mode is refused.
+    point k of an agent is what it acquires at time k. The network is computed in its own precision;
+    theta and the gradients are float64. Samples must not influence each other: batch normalisation
+    in training mode is refused.
     """
 
-    def __init__(
-        self,
-        module: Module,
-        x,
-        y,
-        history,
-        *,
-        loss: Loss = cross_entropy,
-        warm_up: int = 0,
-        chunk: int = CHUNK,
-        dtype: torch.dtype = torch.float32,
-    ):
-        self.module = copy.deepcopy(make(module)).to(dtype)
+    chunk = CHUNK
+
+    def __init__(self, module: Module, x, y, history):
+        self.module = copy.deepcopy(make(module))
         self.layout = layout(self.module)
-        self.x, self.y = _tensor(x).to(dtype), _labels(_tensor(y))
+        self.dtype = next(self.module.parameters()).dtype
+        self.x, labels = _tensor(x).to(self.dtype), _tensor(y)
+        self.y = labels if labels.is_floating_point() else labels.long()  # torch refuses real ones
         if len(self.x) != len(self.y):
             raise ValueError(f"x has {len(self.x)} rows and y {len(self.y)}: they must agree")
         self.history = _checked_history(history, len(self.x))
-        if not 0 <= warm_up < (points := self.history.shape[2]):
-            rule = f"must lie in [0, {points}), the number of data points in the history"
-            raise ValueError(f"warm_up = {warm_up} {rule}")
         _require_independent_samples(self.module)
-        self.warm_up, self.dtype, self._loss = int(warm_up), dtype, loss
-        self.chunk = _at_least_one("chunk", chunk)
 
     @property
     def iterations(self) -> int:
         """Return for how many iterations there are data."""
-        return self.history.shape[2] - self.warm_up
+        return self.history.shape[2]
 
     @property
     def dim(self) -> int:
@@ -95,7 +67,7 @@ class FullHistory:
             raise ValueError(
                 f"t = {t} must lie in [0, {self.iterations}): there are no data beyond"
             )
-        return self.history[:, :, : self.warm_up + t + 1].reshape(*self.history.shape[:2], -1)
+        return self.history[:, :, : t + 1].reshape(*self.history.shape[:2], -1)
 
     def __call__(self, theta: np.ndarray, t: int) -> np.ndarray:
         """Return the gradients at theta over the history up to time t."""
@@ -113,7 +85,7 @@ class FullHistory:
         vector = torch.tensor(theta, dtype=self.dtype)
         parts = [rows[start : start + self.chunk] for start in range(0, len(rows), self.chunk)]
         with one_thread(), torch.no_grad():
-            found = [self._loss(*self._outputs(vector, Weighted(part, part))) for part in parts]
+            found = [self._losses(vector, part) for part in parts]
         return torch.cat(found).double().numpy() if found else np.zeros(0)
 
     def accuracy(self, theta: np.ndarray, rows) -> np.ndarray:
@@ -130,51 +102,46 @@ class FullHistory:
         sums = np.zeros((*theta.shape[:2], width))
         with one_thread():
             for pair in np.ndindex(*theta.shape[:2]):
-                for piece in self._chunks(rows[pair]):
+                distinct, counts = np.unique(rows[pair], return_counts=True)
+                for start in range(0, len(distinct), self.chunk):
+                    part = slice(start, start + self.chunk)
                     with _named(*pair):
-                        sums[pair] += evaluate(theta[pair], piece)
+                        sums[pair] += evaluate(theta[pair], distinct[part], counts[part])
         return sums / rows.shape[2]
 
-    def _chunks(self, rows: np.ndarray) -> Iterator[Weighted]:
-        distinct, counts = np.unique(rows, return_counts=True)
-        for start in range(0, len(distinct), self.chunk):
-            part = slice(start, start + self.chunk)
-            yield Weighted(distinct[part], counts[part])
-
-    def _outputs(self, vector: torch.Tensor, piece: Weighted) -> tuple[torch.Tensor, torch.Tensor]:
-        rows, views = torch.tensor(piece.rows), self.layout.views(vector)
+    def _outputs(self, vector: torch.Tensor, rows: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
+        chosen, views = torch.tensor(rows), self.layout.views(vector)
         parameters = {name: _channels_last(view) for name, view in views.items()}
-        images = _channels_last(self.x.index_select(0, rows))
+        images = _channels_last(self.x.index_select(0, chosen))
         outputs = torch.func.functional_call(self.module, parameters, (images,))
-        return outputs, self.y.index_select(0, rows)
+        return outputs, self.y.index_select(0, chosen)
 
-    def _weighted_loss(self, vector: torch.Tensor, piece: Weighted) -> torch.Tensor:
-        losses = self._loss(*self._outputs(vector, piece))
-        if losses.shape != (len(piece.rows),):
-            found = f"shape {tuple(losses.shape)} for {len(piece.rows)} samples"
-            raise ValueError(f"loss returns {found}: it must be one number per sample")
-        total = losses @ torch.as_tensor(piece.counts, dtype=losses.dtype)
+    def _losses(self, vector: torch.Tensor, rows: np.ndarray) -> torch.Tensor:
+        return nn.functional.cross_entropy(*self._outputs(vector, rows), reduction="none")
+
+    def _weighted_loss(self, vector: torch.Tensor, rows, counts) -> torch.Tensor:
+        total = self._losses(vector, rows) @ torch.as_tensor(counts, dtype=self.dtype)
         if not torch.isfinite(total):
             raise NotFinite("the loss is infinite or NaN: the network has diverged")
         return total
 
-    def _gradient(self, theta: np.ndarray, piece: Weighted) -> np.ndarray:
+    def _gradient(self, theta: np.ndarray, rows, counts) -> np.ndarray:
         with torch.enable_grad():
             vector = torch.tensor(theta, dtype=self.dtype, requires_grad=True)
-            (found,) = torch.autograd.grad(self._weighted_loss(vector, piece), vector)
+            (found,) = torch.autograd.grad(self._weighted_loss(vector, rows, counts), vector)
         gradient = found.numpy()
         if not np.isfinite(gradient).all():  # torch's takes twenty times as long
             raise NotFinite("the gradient is infinite or NaN at a finite loss")
         return gradient
 
-    def _total_loss(self, theta: np.ndarray, piece: Weighted) -> np.ndarray:
+    def _total_loss(self, theta: np.ndarray, rows, counts) -> np.ndarray:
         with torch.no_grad():
-            return self._weighted_loss(torch.tensor(theta, dtype=self.dtype), piece).numpy()
+            return self._weighted_loss(torch.tensor(theta, dtype=self.dtype), rows, counts).numpy()
 
-    def _hits(self, theta: np.ndarray, piece: Weighted) -> np.ndarray:
+    def _hits(self, theta: np.ndarray, rows, counts) -> np.ndarray:
         with torch.no_grad():
-            outputs, labels = self._outputs(torch.tensor(theta, dtype=self.dtype), piece)
-        return np.asarray((outputs.argmax(dim=1) == labels).numpy() @ piece.counts)
+            outputs, labels = self._outputs(torch.tensor(theta, dtype=self.dtype), rows)
+        return np.asarray((outputs.argmax(dim=1) == labels).numpy() @ counts)
 
     def _checked_theta(self, theta) -> np.ndarray:
         theta, shape = np.asarray(theta, dtype=np.float64), (*self.history.shape[:2], self.dim)
@@ -214,10 +181,11 @@ class SampledHistory(FullHistory):
         sample: int,
         seed: int,
         runs: Iterable[int] | None = None,
-        **options,
     ):
-        super().__init__(module, x, y, history, **options)
-        self.sample, self.seed = _at_least_one("sample", sample), seed
+        super().__init__(module, x, y, history)
+        if sample < 1:
+            raise ValueError(f"sample = {sample} must be at least 1")
+        self.sample, self.seed = sample, seed
         self.runs = list(range(len(self.history)) if runs is None else runs)
         if len(self.runs) != (there := len(self.history)):
             raise ValueError(
@@ -263,7 +231,7 @@ def _named(run: int, agent: int) -> Iterator[None]:
         raise kind(f"{where}: {error}") from error
     except Exception as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise RuntimeError(f"{where}: the module or its loss failed: {reason}") from error
+        raise RuntimeError(f"{where}: the module failed: {reason}") from error
 
 
 def _require_independent_samples(module: nn.Module) -> None:
@@ -285,12 +253,6 @@ def _tensor(array) -> torch.Tensor:
     )
 
 
-def _labels(tensor: torch.Tensor) -> torch.Tensor:
-    """Return whole numbers as int64, the type that torch's losses want; real targets stay as they
-    are."""
-    return tensor if tensor.is_floating_point() else tensor.long()
-
-
 def _checked_history(history, rows: int) -> np.ndarray:
     history = np.asarray(history)
     if history.ndim != 4 or 0 in history.shape:
@@ -308,13 +270,3 @@ def _checked_indices(name: str, indices: np.ndarray, rows: int) -> np.ndarray:
             f"{name} holds {low if low < 0 else high}: row numbers must lie in [0, {rows})"
         )
     return indices.astype(np.int64, copy=False)
-
-
-def _at_least_one(name: str, value: int) -> int:
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise ValueError(f"{name} = {value!r} must be a whole number") from None
-    if number < 1:
-        raise ValueError(f"{name} = {number} must be at least 1")
-    return number

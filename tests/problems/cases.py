@@ -27,3 +27,8 @@ def states(module, runs=2, agents=3, seed=1):
     return parameters.initial_states(
         module, "pytorch", seed=seed, runs=range(runs), agents=agents, same=False
     )
+
+
+def double(module):
+    """Return the module in double precision, in which the oracle then computes."""
+    return parameters.make(module).double()

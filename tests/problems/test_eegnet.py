@@ -180,9 +180,8 @@ def test_the_oracle_is_the_gradient_over_the_repeated_history(t):
 
 def test_the_oracle_without_normalisation_equals_the_one_of_any_module():
     oracle, theta, x, y, history = history_problem("none")
-    plain = FullHistory(
-        lambda: PlainEEGNet(3, 64, 32.0, 4, normalised=False), x, y, history, dtype=torch.float64
-    )
+    module = parameters.make(lambda: PlainEEGNet(3, 64, 32.0, 4, normalised=False)).double()
+    plain = FullHistory(module, x, y, history)
     assert np.allclose(oracle(theta, 2), plain(theta, 2), rtol=0, atol=1e-12)
 
 

@@ -9,10 +9,10 @@ from torch import nn
 
 from companion.problems import parameters
 from companion.problems.cnn import CNN
-from companion.problems.neural import FullHistory, SampledHistory, cross_entropy
+from companion.problems.neural import FullHistory, SampledHistory
 from ldp_core import network, optimizer
 from ldp_core.randomness import Purpose, generator
-from tests.problems.cases import CLASSES, FEATURES, ROWS, mlp, problem, states
+from tests.problems.cases import CLASSES, FEATURES, ROWS, double, mlp, problem, states
 from tests.reference import neural_history as reference
 
 
@@ -31,11 +31,11 @@ class TestFullHistory:
     def test_equals_the_literal_loop(self, module):
         x, y, history = problem(images=module is convolutional)
         theta = states(module)
-        oracle = FullHistory(module, x, y, history, dtype=torch.float64, chunk=4)
+        oracle = FullHistory(double(module), x, y, history)
+        oracle.chunk = 4
         for t in (0, 1, 4):
             expected = reference.gradients(
-                parameters.make(module).double(),
-                cross_entropy,
+                double(module),
                 torch.tensor(x),
                 torch.tensor(y),
                 history,
@@ -61,46 +61,10 @@ class TestFullHistory:
         oracle(np.zeros((1, 1, oracle.dim)), 0)
         assert layouts == [(1, 1, 1)]
 
-    def test_warm_up_counts_data_points_before_the_first_message(self):
-        x, y, history = problem()
-        theta = states(mlp)
-        late = FullHistory(mlp, x, y, history, dtype=torch.float64, warm_up=3)
-        assert late.iterations == 2
-        expected = reference.gradients(
-            parameters.make(mlp).double(),
-            cross_entropy,
-            torch.tensor(x),
-            torch.tensor(y),
-            history,
-            theta,
-            1,
-            warm_up=3,
-        )
-        np.testing.assert_allclose(late(theta, 1), expected, rtol=0, atol=1e-10)
-
-    def test_a_real_loss_on_real_targets(self):
-        def squared(outputs, targets):
-            return ((outputs - targets) ** 2).sum(dim=1)
-
-        x, _, history = problem()
-        y = generator(2, Purpose.SYNTHETIC).normal(size=(ROWS, CLASSES))
-        theta = states(mlp)
-        oracle = FullHistory(mlp, x, y, history, loss=squared, dtype=torch.float64)
-        expected = reference.gradients(
-            parameters.make(mlp).double(),
-            squared,
-            torch.tensor(x),
-            torch.tensor(y),
-            history,
-            theta,
-            4,
-        )
-        np.testing.assert_allclose(oracle(theta, 4), expected, rtol=0, atol=1e-10)
-
     def test_equals_finite_differences_of_the_loss(self):
         x, y, history = problem(runs=1, agents=1)
         theta, width = states(mlp, 1, 1), 1e-5
-        oracle = FullHistory(mlp, x, y, history, dtype=torch.float64)
+        oracle = FullHistory(double(mlp), x, y, history)
         gradient, rows = oracle(theta, 4), oracle.seen(4)
         for j in range(oracle.dim):
             shift = np.zeros_like(theta)
@@ -115,10 +79,9 @@ class TestFullHistory:
     def test_chunk_size_does_not_matter(self):
         x, y, history = problem()
         theta = states(mlp)
-        results = [
-            FullHistory(mlp, x, y, history, dtype=torch.float64, chunk=c)(theta, 4)
-            for c in (1, 3, 7, 1000)
-        ]
+        oracle, results = FullHistory(double(mlp), x, y, history), []
+        for oracle.chunk in (1, 3, 7, 1000):
+            results.append(oracle(theta, 4))
         for other in results[1:]:
             np.testing.assert_allclose(other, results[0], rtol=0, atol=1e-14)
 
@@ -133,18 +96,12 @@ class TestFullHistory:
         x, y, _ = problem()
         history = np.array([3] * 6 + [8] * 2).reshape(1, 1, 2, 4)
         theta = states(lambda: Counting(FEATURES, CLASSES), 1, 1)
-        oracle = FullHistory(
-            lambda: Counting(FEATURES, CLASSES), x, y, history, dtype=torch.float64
-        )
+        oracle = FullHistory(double(lambda: Counting(FEATURES, CLASSES)), x, y, history)
         gradient = oracle(theta, 1)
         assert sizes == [2]
         alone = [
             FullHistory(
-                lambda: nn.Linear(FEATURES, CLASSES),
-                x,
-                y,
-                np.full((1, 1, 1, 1), row),
-                dtype=torch.float64,
+                double(lambda: nn.Linear(FEATURES, CLASSES)), x, y, np.full((1, 1, 1, 1), row)
             )(theta, 0)
             for row in (3, 8)
         ]
@@ -154,16 +111,17 @@ class TestFullHistory:
         x, y, history = problem(images=True)
         theta = states(convolutional)
         single = FullHistory(convolutional, x, y, history)(theta, 4)
-        double = FullHistory(convolutional, x, y, history, dtype=torch.float64)(theta, 4)
+        exact = FullHistory(double(convolutional), x, y, history)(theta, 4)
         assert single.dtype == np.float64
-        np.testing.assert_allclose(single, double, rtol=0, atol=1e-6)
+        np.testing.assert_allclose(single, exact, rtol=0, atol=1e-6)
 
     def test_loss_and_accuracy_of_every_agent(self):
         x, y, history = problem()
         theta = states(mlp)
-        oracle = FullHistory(mlp, x, y, history, dtype=torch.float64, chunk=3)
+        oracle = FullHistory(double(mlp), x, y, history)
+        oracle.chunk = 3
         rows = oracle.seen(4)
-        module = parameters.make(mlp).double()
+        module = double(mlp)
         for run, agent in np.ndindex(2, 3):
             reference.load(module, theta[run, agent])
             picked = rows[run, agent]
@@ -209,22 +167,15 @@ class TestSampledHistory:
         runs, draws, alpha = 1000, 16, 1e-6
         x, y, history = problem(runs=1, agents=1)
         theta = states(mlp, 1, 1)
-        full = FullHistory(mlp, x, y, history, dtype=torch.float64)
+        full = FullHistory(double(mlp), x, y, history)
         exact = full(theta, 4)[0, 0]
-        many = SampledHistory(
-            mlp,
-            x,
-            y,
-            np.repeat(history, runs, axis=0),
-            sample=draws,
-            seed=3,
-            dtype=torch.float64,
-        )
+        histories = np.repeat(history, runs, axis=0)
+        many = SampledHistory(double(mlp), x, y, histories, sample=draws, seed=3)
         estimate = many(np.repeat(theta, runs, axis=0), 4)[:, 0].mean(axis=0)
         entries = history.reshape(-1, 1, 1, 1)
-        each = FullHistory(mlp, x, y, entries, dtype=torch.float64)(
-            np.repeat(theta, len(entries), axis=0), 0
-        )[:, 0]
+        each = FullHistory(double(mlp), x, y, entries)(np.repeat(theta, len(entries), axis=0), 0)[
+            :, 0
+        ]
         allowed = np.ptp(each, axis=0) * np.sqrt(
             np.log(2 * len(exact) / alpha) / (2 * runs * draws)
         )
@@ -232,9 +183,7 @@ class TestSampledHistory:
         # The test can fail: it would notice the newest data point missing, and repetitions counted
         # once.
         assert (np.abs(full(theta, 3)[0, 0] - exact) > allowed).any()
-        once = FullHistory(mlp, x, y, np.unique(history).reshape(1, 1, 1, -1), dtype=torch.float64)(
-            theta, 0
-        )
+        once = FullHistory(double(mlp), x, y, np.unique(history).reshape(1, 1, 1, -1))(theta, 0)
         assert (np.abs(once[0, 0] - exact) > allowed).any()
 
     def test_draws_from_the_whole_history_with_replacement(self):

@@ -9,7 +9,7 @@ from companion.problems import parameters
 from companion.problems.cnn import CNN
 from companion.problems.neural import FullHistory, SampledHistory
 from ldp_core.randomness import Purpose, generator
-from tests.problems.cases import CLASSES, FEATURES, ROWS, mlp, problem, states
+from tests.problems.cases import CLASSES, FEATURES, ROWS, double, mlp, problem, states
 
 
 class TestBits:
@@ -52,8 +52,7 @@ class TestBits:
         x, y, history = self.cnn()
         theta = parameters.initial_states(CNN, seed=1, runs=range(3), agents=2)
         exact, single = (
-            FullHistory(CNN, x, y, history, dtype=dtype)(theta, 2)
-            for dtype in (torch.float64, torch.float32)
+            FullHistory(module, x, y, history)(theta, 2) for module in (double(CNN), CNN)
         )
         away = np.linalg.norm(single - exact, axis=-1) / np.linalg.norm(exact, axis=-1)
         assert np.median(away) < 1e-5 and away.max() < 1e-2
@@ -81,7 +80,7 @@ class TestBits:
         before = torch.get_num_threads()
         try:
             torch.set_num_threads(2)
-            FullHistory(module, x, y, history, chunk=1)(states(module), 4)
+            FullHistory(module, x, y, history)(states(module), 4)
             assert torch.get_num_threads() == 2
         finally:
             torch.set_num_threads(before)
@@ -123,13 +122,10 @@ class TestBatchNorm:
 
     def test_is_accepted_when_it_is_frozen(self):
         x, y, history = problem()
-        frozen = parameters.make(self.module).eval()
-        theta = states(frozen)
-        small, large = (
-            FullHistory(frozen, x, y, history, dtype=torch.float64, chunk=c)(theta, 4)
-            for c in (2, 100)
-        )
-        np.testing.assert_allclose(small, large, rtol=0, atol=1e-14)
+        frozen = double(self.module).eval()
+        theta, oracle = states(frozen), FullHistory(frozen, x, y, history)
+        large, oracle.chunk = oracle(theta, 4), 2
+        np.testing.assert_allclose(oracle(theta, 4), large, rtol=0, atol=1e-14)
 
 
 class TestErrors:
@@ -151,9 +147,6 @@ class TestErrors:
             ),
             ({"history": np.zeros((2, 3, 5), int)}, r"history has shape \(2, 3, 5\)"),
             ({"y": np.zeros(4, int)}, "x has 30 rows and y 4: they must agree"),
-            ({"warm_up": 5}, r"warm_up = 5 must lie in \[0, 5\)"),
-            ({"chunk": 0}, "chunk = 0 must be at least 1"),
-            ({"chunk": 1.5}, "chunk = 1.5 must be a whole number"),
             ({"module": nn.Flatten}, "the module has no parameters"),
             (
                 {"module": lambda: nn.Sequential(nn.Linear(6, 3), nn.Dropout(0.5))},
@@ -210,26 +203,25 @@ class TestErrors:
         assert torch.get_num_threads() == before
 
     def test_a_gradient_that_is_not_a_number(self):
-        def root(outputs, targets):
-            return (outputs[:, 0] * 0).sqrt()
+        class Root(nn.Linear):
+            def forward(self, x):
+                return (super().forward(x) * 0).sqrt()
 
         x, y, history = problem()
+        module = parameters.make(lambda: Root(FEATURES, CLASSES))
         with pytest.raises(ValueError, match="the gradient is infinite or NaN at a finite loss"):
-            FullHistory(mlp, x, y, history, loss=root)(states(mlp), 0)
+            FullHistory(module, x, y, history)(states(module), 0)
 
-    def test_a_loss_that_is_already_a_mean(self):
+    def test_targets_that_are_no_labels(self):
         x, y, history = problem()
-        with pytest.raises(
-            ValueError,
-            match=r"loss returns shape \(\) for . samples: it must be one number per sample",
-        ):
-            FullHistory(mlp, x, y, history, loss=nn.functional.cross_entropy)(states(mlp), 0)
+        with pytest.raises(RuntimeError, match=r"^run 0 of this batch, agent 0: the module failed"):
+            FullHistory(mlp, x, y + 0.5, history)(states(mlp), 0)
 
     def test_a_failing_module_is_reported_in_one_sentence(self):
         x, y, history = problem()
         oracle = FullHistory(mlp, x[:, :4], y, history)
         with pytest.raises(
             RuntimeError,
-            match=r"^run 0 of this batch, agent 0: the module or its loss failed: .*shapes.*$",
+            match=r"^run 0 of this batch, agent 0: the module failed: .*shapes.*$",
         ):
             oracle(states(mlp), 0)

@@ -8,30 +8,29 @@ import numpy as np
 import torch
 
 
-def gradients(module, loss, x, y, history, theta, t, warm_up=0):
-    """grad f_t^i(theta^i) = 1/n sum_{k<n} 1/N sum_s grad loss(theta^i, x_{k,s}^i), n = warm_up + t
-    + 1; all in float64.
+def gradients(module, x, y, history, theta, t):
+    """grad f_t^i(theta^i) = 1/n sum_{k<n} 1/N sum_s grad loss(theta^i, x_{k,s}^i), n = t + 1;
+    all in float64, the loss the cross-entropy.
 
-    history[run][agent][data point][sample] is a row of x and y; loss(outputs, targets) of a batch
-    of one sample is a number.
+    history[run][agent][data point][sample] is a row of x and y.
     """
     result = np.zeros_like(theta)
     for run in range(len(theta)):
         for agent in range(len(theta[run])):
             load(module, theta[run, agent])
-            points = [history[run, agent, k] for k in range(warm_up + t + 1)]
+            points = [history[run, agent, k] for k in range(t + 1)]
             for point in points:
                 for row in point:
                     result[run, agent] += (
-                        sample_gradient(module, loss, x[row], y[row]) / len(point) / len(points)
+                        sample_gradient(module, x[row], y[row]) / len(point) / len(points)
                     )
     return result
 
 
-def sample_gradient(module, loss, image, label):
+def sample_gradient(module, image, label):
     """The gradient of one sample's loss with respect to all parameters, one after the other."""
     module.zero_grad()
-    loss(module(image[None]), label[None]).sum().backward()
+    torch.nn.functional.cross_entropy(module(image[None]), label[None]).backward()
     return np.concatenate([parameter.grad.numpy().ravel() for parameter in module.parameters()])
 
 
