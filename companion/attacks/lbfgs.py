@@ -11,7 +11,6 @@ the value enough (Armijo), so values never rise.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import torch
 
@@ -20,23 +19,8 @@ Function = Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
 ARMIJO = 1e-4  # the share of the predicted decrease that a step must achieve
 SHORTEST, LONGEST = 0.1, 0.5  # a rejected step is shortened to between a tenth and a half of itself
 MOST_CUTS = 20  # rejections in a row before a direction is given up
+FLAT = 1e-7  # the largest |gradient| at a minimum
 CURVATURE = 1e-10  # a pair counts when s . y exceeds this share of |s| |y|: curvature is positive
-
-
-class Found(NamedTuple):
-    """The best point of every problem: x `[problems, dim]`, its value and steps, how it ended.
-
-    `converged`: the gradient or the progress fell below its tolerance, or no lower point could be
-    found along the steepest descent (the precision of the numbers is exhausted). `diverged`: the
-    value or the gradient is not finite, or x has left the ball |x_j| <= escape. Neither: the steps
-    or the evaluations were used up.
-    """
-
-    x: torch.Tensor
-    value: torch.Tensor
-    steps: torch.Tensor
-    converged: torch.Tensor
-    diverged: torch.Tensor
 
 
 def minimise(
@@ -46,32 +30,24 @@ def minimise(
     steps: int,
     memory: int = 20,
     evaluations: int | None = None,
-    gradient_tolerance: float = 1e-7,
     progress_tolerance: float = 1e-7,
     target: float = -float("inf"),
     escape: float = float("inf"),
     narrow: Callable[[torch.Tensor], Function] | None = None,
     line_search: bool = True,
-) -> Found:
+) -> Problems:
     """Return a local minimum of every problem from start `[problems, dim]`, in at most `steps`.
 
     `evaluations` limits the calls of `function` (default: twice the steps). A problem stops when
-    max |gradient| <= gradient_tolerance, when ten steps in a row lowered its value by less than
+    max |gradient| <= FLAT, when ten steps in a row lowered its value by less than
     progress_tolerance of it each, when its value is at most `target`, or when it diverges. The loop
     ends as soon as all have stopped. `narrow(rows)` returns the function of these problems alone:
     with it, problems that have stopped cost nothing. `line_search=False` accepts every step, as
     `torch.optim.LBFGS` with learning rate one does: values may then rise, and some problems
     diverge.
     """
-    if start.ndim != 2 or not start.is_floating_point():
-        found = f"start has shape {tuple(start.shape)} and type {start.dtype}"
-        raise ValueError(f"{found}: it must be real, [problems, dim]")
-    for name, number in (("steps", steps), ("memory", memory)):
-        if number < 1:
-            raise ValueError(f"{name} = {number} must be at least 1")
-    limits = gradient_tolerance, progress_tolerance, target, escape
-    problems = _Problems(start, memory, *limits, line_search)
-    problems.begin(*function(start))
+    limits = progress_tolerance, target, escape
+    problems = Problems(start, *function(start), memory, *limits, line_search)
     narrowed, served = function, len(start)
     for _ in range((2 * steps if evaluations is None else evaluations) - 1):
         rows = problems.open(steps)
@@ -84,32 +60,35 @@ def minimise(
                 narrowed, served = narrow(rows), len(rows)
             value, gradient = narrowed(problems.trial()[rows])
         problems.answer(rows, value, gradient)
-    return problems.found()
+    return problems
 
 
-class _Problems:
-    """The states of all problems, row by row. Pairs are lists of `[problems, dim]`, newest first.
+class Problems:
+    """The states of all problems: the best point x `[problems, dim]`, its value, steps, its end.
 
-    rho = 0 marks none. While all problems go on, pairs are not copied.
+    `converged`: the gradient or the progress fell below its tolerance, or no lower point could be
+    found along the steepest descent (the precision of the numbers is exhausted). `diverged`: the
+    value or the gradient is not finite, or x has left the ball |x_j| <= escape. Neither: the steps
+    or the evaluations were used up.
+
+    Pairs are lists of `[problems, dim]`, newest first; rho = 0 marks none. While all problems go
+    on, pairs are not copied.
     """
 
     def __init__(
-        self, start, memory, gradient_tolerance, progress_tolerance, target, escape, line_search
+        self, start, value, gradient, memory, progress_tolerance, target, escape, line_search
     ):
         count = len(start)
-        self.x = start.clone()
-        self.direction, self.gradient = torch.zeros_like(start), torch.zeros_like(start)
-        self.value, self.slope, self.length = (start.new_zeros(count) for _ in range(3))
+        self.x, self.value, self.gradient = start.clone(), value.clone(), gradient.clone()
+        self.direction = torch.zeros_like(start)
+        self.slope, self.length = start.new_zeros(count), start.new_zeros(count)
         self.s, self.y = (list(start.new_zeros(memory, *start.shape)) for _ in range(2))
         self.rho = list(start.new_zeros(memory, count))
         self.steps, self.cuts, self.slow = (torch.zeros(count, dtype=torch.long) for _ in range(3))
         self.converged, self.diverged = (torch.zeros(count, dtype=torch.bool) for _ in range(2))
-        self.gradient_tolerance, self.progress_tolerance = gradient_tolerance, progress_tolerance
-        self.target, self.escape, self.line_search = target, escape, line_search
-
-    def begin(self, value: torch.Tensor, gradient: torch.Tensor) -> None:
-        self.value, self.gradient = value.clone(), gradient.clone()
-        everything = torch.arange(len(value))
+        self.progress_tolerance, self.target = progress_tolerance, target
+        self.escape, self.line_search = escape, line_search
+        everything = torch.arange(count)
         self._judge(everything)
         self._aim(everything)
 
@@ -118,9 +97,6 @@ class _Problems:
 
     def trial(self) -> torch.Tensor:
         return self.x + self.length[:, None] * self.direction
-
-    def found(self) -> Found:
-        return Found(self.x, self.value, self.steps, self.converged, self.diverged)
 
     def answer(self, rows: torch.Tensor, value: torch.Tensor, gradient: torch.Tensor) -> None:
         """Accept trial points of `rows` that are low enough, and shorten the others' steps."""
@@ -161,7 +137,7 @@ class _Problems:
         value, gradient, x = self.value[rows], self.gradient[rows], self.x[rows]
         finite = torch.isfinite(value) & torch.isfinite(gradient).all(dim=1)
         self.diverged[rows] = ~finite | (x.abs().amax(dim=1) > self.escape)
-        flat = gradient.abs().amax(dim=1) <= self.gradient_tolerance
+        flat = gradient.abs().amax(dim=1) <= FLAT
         flat |= (self.slow[rows] >= 10) | (value <= self.target)
         self.converged[rows] = flat & ~self.diverged[rows]
 

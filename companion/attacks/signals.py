@@ -4,8 +4,8 @@ The attacker knows gradients g_s = grad loss(theta_s, x, y) of **one** trial x [
 at known parameters theta_s, s = 1 ... S, exactly or with errors, and looks for the trial that
 explains them:
 
-    minimise over c   sum_s sum_j w_sj (d loss(theta_s, x(c), y) / d theta_j - g_sj)^2  +  prior
-    |c|^2,      x(c) = M c F.
+    minimise over c   sum_s sum_j w_sj (d loss(theta_s, x(c), y) / d theta_j - g_sj)^2,
+    x(c) = M c F.
 
 The unknowns are the coefficients c of a band of Fourier functions (F, `fourier`) at every
 electrode; a band-passed trial lies in a slightly wider band up to its cut ends. M may mix
@@ -34,7 +34,6 @@ from ldp_core.randomness import Purpose, generator
 
 WEIGHTINGS = ("none", "state", "tensor")
 START = 1e-3  # standard deviation of the coefficients at the start, where trials have variance one
-MEMORY = 20  # pairs kept by L-BFGS
 NEGLIGIBLE = 1e-4  # the smallest share of a gradient's square that a tensor is given
 
 
@@ -95,8 +94,7 @@ def fourier(channels: int, samples: int, fs: float, band: tuple[float, float] | 
 def learned(X: np.ndarray, plain: Shape) -> Shape:
     """Return the shape whose unit Gaussian coefficients have trials X's covariance and spectrum.
 
-    An attacker knows these from EEG of its own. `prior` = 1 then is a Gaussian prior (with noise of
-    unit variance).
+    An attacker knows these from EEG of its own.
     """
     coefficients = np.asarray(X, dtype=np.float64) @ plain.functions.numpy().T
     spectrum = np.sqrt((coefficients**2).mean(axis=(0, 1)))
@@ -158,28 +156,23 @@ def invert(
     seed: int,
     numbers: np.ndarray,
     weighting: str = "none",
-    prior: float = 0.0,
-    dtype: torch.dtype = torch.float32,
 ) -> Inverted:
     """Return the trials that explain gradients `[trials, states, dim]` at theta, of that shape.
 
     `numbers [trials]` name the trials: the start of each depends on (seed, its number) alone.
     `weighting` "none" counts all coordinates alike, "state" makes all states count alike, "tensor"
-    all tensors of all states; the whole is divided so that x = 0 has a loss of about one. `prior`
-    weighs |c|^2 / unknowns against it.
+    all tensors of all states; the whole is divided so that x = 0 has a loss of about one.
     """
-    parameters, wanted = torch.tensor(theta, dtype=dtype), torch.tensor(gradients, dtype=dtype)
+    parameters, wanted = (torch.tensor(part, dtype=torch.float32) for part in (theta, gradients))
     targets, weights = torch.tensor(labels, dtype=torch.long), _weights(network, wanted, weighting)
-    shape = Shape(*(part.to(dtype) for part in shape))
     sources = (generator(seed, Purpose.ATTACK, int(number)) for number in numbers)
     start = torch.tensor(np.stack([source.normal(0, START, shape.unknowns) for source in sources]))
 
     def of(rows) -> lbfgs.Function:
-        here, heard = parameters[rows], wanted[rows]
-        return _matching(network, here, heard, targets[rows], weights[rows], shape, prior)
+        own = parameters[rows], wanted[rows], targets[rows], weights[rows]
+        return _matching(network, *own, shape)
 
-    options: dict = {"steps": steps, "memory": MEMORY, "narrow": of}
-    found = lbfgs.minimise(of(slice(None)), start.to(dtype), **options)
+    found = lbfgs.minimise(of(slice(None)), start.float(), steps=steps, narrow=of)
     x = shape.signal(found.x).double().numpy()
     return Inverted(x, found.value.double().numpy(), found.steps.numpy(), found.diverged.numpy())
 
@@ -196,16 +189,13 @@ def scores(x: np.ndarray, original: np.ndarray, fs: float, band: tuple[float, fl
     return Scores(correlation, error, np.abs(difference).mean(axis=1) / np.log(10))
 
 
-def _matching(
-    network, theta, wanted, labels, weights, shape: Shape, prior: float
-) -> lbfgs.Function:
+def _matching(network, theta, wanted, labels, weights, shape: Shape) -> lbfgs.Function:
     """Return the function (coefficients) -> (losses, gradients) of some trials."""
 
     def function(coefficients: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         leaf = coefficients.detach().requires_grad_(True)
         found = trial_gradients(network, theta, shape.signal(leaf), labels, differentiable=True)
         value = ((found - wanted).square() * weights).sum(dim=(1, 2))
-        value = value + prior * leaf.square().mean(dim=1)
         (gradient,) = torch.autograd.grad(value.sum(), leaf)
         return value.detach(), gradient
 

@@ -74,7 +74,7 @@ def test_the_attacks_own_gradient_agrees_with_finite_differences(weighting):
     )
     weights = signals._weights(network, wanted, weighting)
     function = signals._matching(
-        network, torch.tensor(theta), wanted, torch.tensor(labels), weights, shape, prior=0.3
+        network, torch.tensor(theta), wanted, torch.tensor(labels), weights, shape
     )
     random = torch.Generator().manual_seed(5)
     point = torch.randn(TRIALS, shape.unknowns, dtype=torch.float64, generator=random)
