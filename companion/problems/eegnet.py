@@ -30,12 +30,7 @@ from torch import nn
 
 from companion.problems.parameters import BATCH_NORM
 
-BATCH_NORMS = ("batch", "fixed", "none")
-F1, DEPTH, F2 = (
-    8,
-    2,
-    16,
-)  # temporal filters, spatial filters of each, and filters of the second block
+F1, DEPTH, F2 = 8, 2, 16  # temporal filters, spatial filters of each; those of the second block
 EPS = 1e-3  # of all normalisations, as in the authors' code (Keras's default)
 POOLS = (4, 8)
 SPATIAL_NORM, OUTPUT_NORM = 1.0, 0.25  # the authors' max-norm constraints
@@ -78,7 +73,7 @@ class EEGNet(nn.Module):
     its statistics from:
 
     "batch": from the weighted batch itself, which makes its samples influence each other
-    "fixed": from its buffers, set by `calibrate` (zero and one before): samples are independent
+    "fixed": from its buffers, zero and one unless they are set: samples are independent
     "none":  nowhere, there is no normalisation
 
     `dropout` acts in training mode alone and draws from torch's generator.
@@ -95,7 +90,12 @@ class EEGNet(nn.Module):
         dropout: float = 0.0,
     ):
         super().__init__()
-        _check(channels, samples, fs, classes, batch_norm)
+        if not fs >= 8:
+            rule = "must be at least 8 Hz, so that a filter of fs/8 has a sample"
+            raise ValueError(f"fs = {fs} {rule}")
+        if samples < (fewest := math.prod(POOLS)):
+            rule = f"must be at least {fewest}, the product of the pools"
+            raise ValueError(f"samples = {samples} {rule}")
         self.channels, self.samples, self.batch_norm = channels, samples, batch_norm
         self.kernel, both = int(fs / 2), F1 * DEPTH
         self.temporal = nn.Conv2d(1, F1, (1, self.kernel), bias=False)
@@ -109,19 +109,14 @@ class EEGNet(nn.Module):
         self.output = nn.Linear(F2 * (samples // POOLS[0] // POOLS[1]), classes)
         self.train(self.training)
 
-    def forward(
-        self,
-        x: torch.Tensor | Prepared,
-        counts: torch.Tensor | None = None,
-        statistics: Statistics = (),
-    ) -> torch.Tensor:
-        """Return the outputs [trials, classes] of trials, in which trial b counts counts[b] times.
+    def forward(self, x: torch.Tensor | Prepared, statistics: Statistics = ()) -> torch.Tensor:
+        """Return the outputs [trials, classes] of trials.
 
         Trials that are used again may be prepared once; `statistics`, where given, replace those of
         the batch or the buffers.
         """
         trials = x if isinstance(x, Prepared) else self.prepare(x)
-        average = of_batch(shares(trials, counts))
+        average = of_batch(shares(trials))
         return self.outputs(self._own(), trials, average, statistics or self.stored())[0][:, 0]
 
     def outputs(
@@ -165,18 +160,9 @@ class EEGNet(nn.Module):
         """Return what `prepare` does, always with the moments from which `statistics` are taken."""
         return Prepared(self._spectrum(x), *moments(x, self.kernel))
 
-    def statistics(self, trials: Prepared, counts: torch.Tensor | None = None) -> Statistics:
-        """Return mean and variance that the normalisations would take from this weighted batch."""
-        return self.outputs(self._own(), trials, of_batch(shares(trials, counts)))[1]
-
-    @torch.no_grad()
-    def calibrate(self, x: torch.Tensor, counts: torch.Tensor | None = None) -> None:
-        """Set the buffers of "fixed" normalisations to the statistics of these trials."""
-        require_fixed(self)
-        found = self.statistics(self.prepare_for_statistics(x), counts)
-        for layer, (mean, variance) in zip(self._norms, found, strict=True):
-            layer.running_mean.copy_(mean.flatten())
-            layer.running_var.copy_(variance.flatten())
+    def statistics(self, trials: Prepared) -> Statistics:
+        """Return mean and variance that the normalisations would take from this batch."""
+        return self.outputs(self._own(), trials, of_batch(shares(trials)))[1]
 
     @torch.no_grad()
     def constrain(self) -> None:
@@ -245,26 +231,6 @@ class EEGNet(nn.Module):
             features = torch.addcmul(shift[..., None], features, scale[..., None])
         pooled = nn.functional.avg_pool2d(nn.functional.elu(features), (1, POOLS[number - 1]))
         return self.dropout(pooled)
-
-
-def _check(channels: int, samples: int, fs: float, classes: int, batch_norm: str) -> None:
-    for name, value in (("channels", channels), ("classes", classes)):
-        if value < 1:
-            raise ValueError(f"{name} = {value} must be at least 1")
-    if batch_norm not in BATCH_NORMS:
-        raise ValueError(f"batch_norm = {batch_norm!r} must be one of {', '.join(BATCH_NORMS)}")
-    if not fs >= 8:
-        raise ValueError(f"fs = {fs} must be at least 8 Hz, so that a filter of fs/8 has a sample")
-    if samples < (fewest := math.prod(POOLS)):
-        raise ValueError(f"samples = {samples} must be at least {fewest}, the product of the pools")
-
-
-def require_fixed(network: EEGNet) -> None:
-    """Refuse to set the statistics of a network that takes them elsewhere."""
-    if network.batch_norm != "fixed":
-        raise ValueError(
-            f"batch_norm = {network.batch_norm!r} must be 'fixed': only fixed statistics can be set"
-        )
 
 
 def shares(trials: Prepared, counts: torch.Tensor | None = None) -> torch.Tensor:

@@ -9,13 +9,11 @@ come cost nothing.
 
 from __future__ import annotations
 
-import copy
-
 import numpy as np
 import torch
 from torch import nn
 
-from companion.problems.eegnet import EEGNet, Prepared, Statistics, of_batch, require_fixed, shares
+from companion.problems.eegnet import EEGNet, Prepared, Statistics, of_batch, shares
 from companion.problems.parameters import Module, initial, layout, make
 
 PIECE = 128  # trials prepared at once, in double precision
@@ -25,30 +23,21 @@ Pair = tuple[int, ...]  # a run of the batch, and an agent
 class EEGHistory:
     """The gradient oracle of a batch of runs: `oracle(theta [runs, agents, dim], t)` -> gradients.
 
-    `history [runs, agents, data points, samples]` holds row numbers of `x [rows, channels,
-    samples]` and `y`, as in `neural.FullHistory`. The network's `batch_norm` decides about
-    statistics: "batch" takes them from the history at every evaluation; "fixed" keeps those that
-    `calibrate` took; "none" has none. theta and gradients are float64. `x` may also be what
-    `prepare` made of it: several histories of the same trials then prepare them once.
+    `history [runs, agents, data points, samples]` holds row numbers of trials, as `prepare` made
+    them, and `y`, as in `neural.FullHistory`. The network's `batch_norm` decides about statistics:
+    "batch" takes them from the history at every evaluation; "fixed" keeps those that `calibrate`
+    took; "none" has none. theta and gradients are float64.
     """
 
-    def __init__(self, network: Module, x, y, history, *, dtype: torch.dtype = torch.float32):
-        self.network: EEGNet = copy.deepcopy(make(network)).to(dtype)
-        self.layout, self.dtype = layout(self.network), dtype
-        self.history = np.asarray(history)
-        _check(self.history, len(x.spectrum if isinstance(x, Prepared) else x), len(y))
+    def __init__(self, network: EEGNet, prepared: Prepared, y, history: np.ndarray):
+        self.network, self.prepared, self.history = network, prepared, history
+        self.layout, self.dtype = layout(network), next(network.parameters()).dtype
         self.labels = torch.as_tensor(np.asarray(y), dtype=torch.long)
-        self.prepared = x if isinstance(x, Prepared) else prepare(self.network, x)
         self._rows = {
             pair: torch.from_numpy(_in_order_of_arrival(self.history[pair])) for pair in self._pairs
         }
         self._held = {pair: self.prepared.select(rows) for pair, rows in self._rows.items()}
         self._fixed: dict[Pair, Statistics] = {}
-
-    @property
-    def iterations(self) -> int:
-        """Return for how many iterations there are data."""
-        return self.history.shape[2]
 
     @property
     def dim(self) -> int:
@@ -67,13 +56,6 @@ class EEGHistory:
                 raise FloatingPointError(f"{where}: the gradient at t = {t} is infinite or NaN")
             gradients[pair] = gradient.numpy()
         return gradients
-
-    @torch.no_grad()
-    def loss(self, theta: np.ndarray, t: int) -> np.ndarray:
-        """Return every agent's mean loss `[runs, agents]` over its history up to time t."""
-        vectors = torch.as_tensor(theta, dtype=self.dtype)
-        losses = [self._loss(pair, vectors[pair], t).item() for pair in self._pairs]
-        return np.reshape(losses, self.history.shape[:2])
 
     @torch.no_grad()
     def outputs(self, theta: np.ndarray, rows, t: int) -> np.ndarray:
@@ -105,7 +87,6 @@ class EEGHistory:
     @torch.no_grad()
     def calibrate(self, theta: np.ndarray) -> None:
         """Fix every agent's statistics at those of all its trials, each once, at theta."""
-        require_fixed(self.network)
         vectors = torch.as_tensor(theta, dtype=self.dtype)
         for pair, held in self._held.items():
             self._fixed[pair] = self._evaluated(vectors[pair], held, None)[1]
@@ -132,24 +113,11 @@ class EEGHistory:
 
     def _seen(self, pair: Pair, t: int) -> tuple[Prepared, torch.Tensor]:
         """Return the trials that have come up to time t, and how often each has been drawn."""
-        if not 0 <= t < self.iterations:
-            raise ValueError(
-                f"t = {t} must lie in [0, {self.iterations}): there are no data beyond"
-            )
         rows = self._rows[pair].numpy()
         order = np.argsort(rows)
         drawn = self.history[pair][: t + 1].ravel()
         counts = np.bincount(order[np.searchsorted(rows, drawn, sorter=order)])
         return self._held[pair].head(len(counts)), torch.from_numpy(counts)
-
-
-def _check(history: np.ndarray, trials: int, labels: int) -> None:
-    if history.ndim != 4 or 0 in history.shape:
-        wanted = "[runs, agents, data points, samples], none empty"
-        raise ValueError(f"history has shape {history.shape}: it must be {wanted}")
-    if not 0 <= history.min() <= history.max() < trials == labels:
-        have = f"which have {trials} and {labels} rows"
-        raise ValueError(f"history must hold row numbers of x and y, {have}")
 
 
 def _in_order_of_arrival(history: np.ndarray) -> np.ndarray:

@@ -11,6 +11,7 @@ import torch
 from companion.attacks import signals
 from companion.problems.eegnet import EEGNet
 from companion.problems.parameters import initial, layout
+from tests.problems.cases import calibrated
 
 CHANNELS, SAMPLES, FS, CLASSES = 4, 64, 32.0, 3
 TRIALS, STATES = 3, 2
@@ -21,11 +22,8 @@ def scene(
 ):
     network = EEGNet(CHANNELS, SAMPLES, FS, CLASSES, batch_norm=batch_norm).to(dtype)
     if batch_norm == "fixed":
-        network.calibrate(
-            torch.randn(
-                5, CHANNELS, SAMPLES, dtype=dtype, generator=torch.Generator().manual_seed(9)
-            )
-        )
+        random = torch.Generator().manual_seed(9)
+        calibrated(network, torch.randn(5, CHANNELS, SAMPLES, dtype=dtype, generator=random))
     theta = np.stack([initial(network, "pytorch", seed=1, run=run) for run in range(states)])
     theta = np.repeat(theta[None], trials, axis=0)
     random = np.random.default_rng(3)
