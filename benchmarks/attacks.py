@@ -47,6 +47,7 @@ def main(quick: bool = False) -> dict[str, float]:
 
     def batched(steps: int, line_search: bool):
         options = {"seed": SEED, "steps": steps, "line_search": line_search}
+        options["numbers"] = range(images)
         return lambda: inversion.idlg(module, theta, heard, **options)
 
     plain = seconds(one_by_one, time.process_time) / alone

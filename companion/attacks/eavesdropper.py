@@ -78,9 +78,8 @@ def gradients(
         return Estimate(clear, np.zeros(clear.shape[:3]))
     variances = [_of_part(messages, part) for part in parts or ()] or [message_variances(messages)]
     cuts, times = parts or [slice(None)], [message.t for message in messages]
-    heard = np.array([message.values() for message in messages]).swapaxes(0, 1)
-    unexplained = np.concatenate(heard - np.array(_known(algorithm, messages)))
-    shape = (len(times) - 1, *unexplained.shape[1:])
+    left = unexplained(algorithm, messages)
+    shape = (len(times) - 1, *left.shape[1:])
     gradient, predicted = np.empty(shape), np.zeros(shape[:3])
     # with a given drift all runs are one calculation, else each has a model of its own
     together = range(shape[1]) if drift is None else [slice(None)]
@@ -88,8 +87,8 @@ def gradients(
         floor = SMALLEST * algorithm.schedules.step(times[0])[agent] ** 2
         of_runs = (np.moveaxis(variance[..., agent], 2, 0)[chosen] for variance in variances)
         own = [np.maximum(variance, floor) for variance in of_runs]
-        left_over = unexplained[:, :, agent].swapaxes(0, 1)[chosen]
-        residuals = [left_over[..., part] for part in cuts]
+        of_agent = left[:, :, agent].swapaxes(0, 1)[chosen]
+        residuals = [of_agent[..., part] for part in cuts]
         fits = (
             models(algorithm, times, agent, own, residuals)
             if drift is None
@@ -124,23 +123,23 @@ def _squares(messages: Sequence[Messages]) -> np.ndarray:
     return np.array([message.step for message in messages])[:, None, None] ** 2
 
 
-def _known(algorithm: Algorithm1, messages: Sequence[Messages]) -> np.ndarray:
-    """Return what received messages contribute to theta_s and psi_s, `[2, messages, runs, agents,
-    dim]`, zero at the first.
+def unexplained(algorithm: Algorithm1, messages: Sequence[Messages]) -> np.ndarray:
+    """Return theta's messages and then psi's, `[2 messages, runs, agents, dim]`, without what the
+    received ones contribute to theta_s and psi_s (nothing at the first).
     """
+    heard = np.array([message.values() for message in messages])
     network, times = algorithm.network, [message.t for message in messages]
     mz = network.agents * network.z(times[-1] + 1)
     R, C = np.diag(network.R)[:, None], np.diag(network.C)[:, None]
     off_R, off_C = network.R - np.diag(np.diag(network.R)), network.C - np.diag(np.diag(network.C))
     theta = psi = np.zeros(messages[0].theta.shape)
     known = [(theta, psi)]
-    for message in messages[:-1]:
-        sent_theta, sent_psi = message.values()
+    for t, (sent_theta, sent_psi) in zip(times[:-1], heard[:-1], strict=True):
         change = C * psi + np.matmul(off_C, sent_psi)
-        theta = (1.0 + R) * theta + np.matmul(off_R, sent_theta) - change / mz[message.t][:, None]
+        theta = (1.0 + R) * theta + np.matmul(off_R, sent_theta) - change / mz[t][:, None]
         psi = psi + change
         known.append((theta, psi))
-    return np.array(known).swapaxes(0, 1)
+    return np.concatenate((heard - np.array(known)).swapaxes(0, 1))
 
 
 def _of_part(messages: Sequence[Messages], part: slice) -> np.ndarray:

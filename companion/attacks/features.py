@@ -90,7 +90,7 @@ def invert(
     heard: torch.Tensor,
     *,
     seed: int,
-    numbers: Sequence[int] | None = None,
+    numbers: Sequence[int],
     restarts: int = 2,
     steps: int = 600,
 ) -> Inversion:
@@ -99,14 +99,12 @@ def invert(
     The labels are inferred from the last layer's row sums; the images do not depend on them.
     Starting points are nearly black.
     """
-    found, numbers = read(module, heard), range(len(heard)) if numbers is None else numbers
-    known = FeatureMap(*(part.repeat_interleave(restarts, dim=0) for part in found))
+    known = FeatureMap(*(part.repeat_interleave(restarts, dim=0) for part in read(module, heard)))
     points = starting_points(seed, numbers, restarts, torch.Size(SHAPE).numel(), "uniform")
     start, distance = DARK * points.flatten(0, 1), _mismatch(module, theta, known)
-    images, loss = signed_adam(distance, start, SHAPE, steps=steps, rate=RATE, variation=VARIATION)
+    images, loss = signed_adam(distance, start, steps=steps, rate=RATE, variation=VARIATION)
     guessed = labels.infer(layout(module), heard).repeat_interleave(restarts)
-    diverged, taken = torch.zeros(len(loss), dtype=torch.bool), torch.full((len(loss),), steps)
-    return best(images, guessed, loss, diverged, taken, restarts)
+    return best(images, guessed, loss, torch.zeros(len(loss), dtype=torch.bool), restarts)
 
 
 def _mismatch(module: CNN, theta: torch.Tensor, known: FeatureMap):

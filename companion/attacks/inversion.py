@@ -35,15 +35,12 @@ DRAWS = {"normal": "standard_normal", "uniform": "random"}
 class Inversion(NamedTuple):
     """The guess with the smallest loss among the restarts of each problem.
 
-    images `[problems, *shape]`, labels `[problems]`, loss `[problems]`, diverged `[problems]` (all
-    restarts of it), steps `[problems]` (of the chosen restart).
+    images `[problems, *SHAPE]`, labels `[problems]`, diverged `[problems]` (all restarts of it).
     """
 
     images: torch.Tensor
     labels: torch.Tensor
-    loss: torch.Tensor
     diverged: torch.Tensor
-    steps: torch.Tensor
 
 
 def starting_points(
@@ -68,41 +65,35 @@ def idlg(
     heard: torch.Tensor,
     *,
     seed: int,
-    numbers: Sequence[int] | None = None,
+    numbers: Sequence[int],
     restarts: int = 1,
     steps: int = 300,
     line_search: bool = True,
 ) -> Inversion:
     """Return iDLG's reconstructions from `heard [problems, dim]` at `theta [(problems,) dim]`.
 
-    `numbers` are the problems' in their starting points' addresses (0, 1, 2, ... by default).
+    `numbers` are the problems' in their starting points' addresses.
     """
-    numbers = range(len(heard)) if numbers is None else numbers
-    if len(numbers) != len(heard):
-        entries = f"numbers has {len(numbers)} entries for {len(heard)} problems"
-        raise ValueError(f"{entries}: one each is needed")
     labels = label_rules.infer(layout(module), heard).repeat_interleave(restarts)
     theta = theta if theta.ndim == 1 else theta.repeat_interleave(restarts, dim=0)
-    matching = Matching(module, theta, heard.repeat_interleave(restarts, dim=0), SHAPE, labels)
-    start = starting_points(seed, numbers, restarts, matching.pixels).flatten(0, 1)
+    matching = Matching(module, theta, heard.repeat_interleave(restarts, dim=0), labels)
+    start = starting_points(seed, numbers, restarts, math.prod(SHAPE)).flatten(0, 1)
     options: dict = {"target": PUBLISHED_LOSS, "escape": ESCAPE, "narrow": matching.narrow}
     if not line_search:
         options |= {"memory": PUBLISHED_MEMORY, "progress_tolerance": 0.0, "evaluations": steps}
     found = lbfgs.minimise(matching, start, steps=steps, line_search=line_search, **options)
-    images = found.x.view(-1, *SHAPE)
-    return best(images, labels, found.value, found.diverged, found.steps, restarts)
+    return best(found.x.view(-1, *SHAPE), labels, found.value, found.diverged, restarts)
 
 
 def signed_adam(
     function: Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]],
     start: torch.Tensor,
-    shape: tuple[int, ...],
     *,
     steps: int,
     rate: float,
     variation: tuple[float, float],
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return (images `[problems, *shape]`, losses without the prior) after `steps` of Adam.
+    """Return (images `[problems, *SHAPE]`, losses without the prior) after `steps` of Adam.
 
     Adam moves on the signs of the derivatives, and the pixels stay in [0, 1]. The rate falls as
     half a cosine, the weight of the total variation geometrically from the first to the second of
@@ -117,33 +108,27 @@ def signed_adam(
         done = step / steps
         falling = 0.5 + 0.5 * math.cos(math.pi * done)
         optimiser.param_groups[0]["lr"] = rate * falling + 1e-3 * rate
-        weight = first * (last / first) ** done if first else 0.0
-        prior = total_variation(x.view(-1, *shape))[1].flatten(1)
+        weight = first * (last / first) ** done
+        prior = variation_slope(x.view(-1, *SHAPE)).flatten(1)
         x.grad = (function(x)[1] + weight * prior).sign()
         optimiser.step()
         x.clamp_(0.0, 1.0)
-    return x.view(-1, *shape), function(x)[0]
+    return x.view(-1, *SHAPE), function(x)[0]
 
 
-def total_variation(images: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the mean |difference| of neighbouring pixels of every image, and a subgradient."""
-    down, right = images.diff(dim=-2), images.diff(dim=-1)
-    pixels = images[0].numel()
-    value = (down.abs().flatten(1).sum(dim=1) + right.abs().flatten(1).sum(dim=1)) / pixels
+def variation_slope(images: torch.Tensor) -> torch.Tensor:
+    """Return a subgradient of the mean |difference| of neighbouring pixels of every image."""
+    down, right = images.diff(dim=-2).sign(), images.diff(dim=-1).sign()
     change = torch.zeros_like(images)
-    change[..., 1:, :] += down.sign()
-    change[..., :-1, :] -= down.sign()
-    change[..., :, 1:] += right.sign()
-    change[..., :, :-1] -= right.sign()
-    return value, change / pixels
+    change[..., 1:, :] += down
+    change[..., :-1, :] -= down
+    change[..., :, 1:] += right
+    change[..., :, :-1] -= right
+    return change / images[0].numel()
 
 
-def best(images, labels, loss, diverged, steps, restarts: int) -> Inversion:
+def best(images, labels, loss, diverged, restarts: int) -> Inversion:
     """Return for each problem the restart with the smallest loss; those that diverged come last."""
-    loss, diverged, steps = (row.view(-1, restarts) for row in (loss, diverged, steps))
-    ranked = torch.where(diverged | ~torch.isfinite(loss), torch.inf, loss)
-    chosen = ranked.argmin(dim=1)
-    rows = torch.arange(len(loss)) * restarts + chosen
-    pick = torch.arange(len(loss))
-    found = loss[pick, chosen], diverged.all(dim=1), steps[pick, chosen]
-    return Inversion(images[rows], labels[rows], *found)
+    ranked = torch.where(diverged | ~torch.isfinite(loss), torch.inf, loss).view(-1, restarts)
+    rows = torch.arange(len(ranked)) * restarts + ranked.argmin(dim=1)
+    return Inversion(images[rows], labels[rows], diverged.view(-1, restarts).all(dim=1))

@@ -36,14 +36,8 @@ class Matching:
     module: LeNet
     theta: torch.Tensor
     heard: torch.Tensor
-    shape: tuple[int, ...]
     labels: torch.Tensor
     precision: torch.Tensor | None = None
-
-    @property
-    def pixels(self) -> int:
-        """Return the number of pixels of a guess."""
-        return torch.Size(self.shape).numel()
 
     def narrow(self, rows: torch.Tensor) -> Matching:
         """Return the same loss for these problems alone."""

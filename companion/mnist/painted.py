@@ -83,7 +83,7 @@ def _surprise(module: nn.Module, theta: torch.Tensor, heard: torch.Tensor, varia
         precision = (found.weights / read_from[:, None, None, None]).expand_as(found.values)
         outputs = partial(features.features, module, theta)
         return prior.of_outputs(lambda x: outputs(x.view(-1, *SHAPE)), found.values, precision)
-    return Matching(module, theta, heard, SHAPE, labels.infer(layout, heard), 0.5 / variance)
+    return Matching(module, theta, heard, labels.infer(layout, heard), 0.5 / variance)
 
 
 def whole(

@@ -16,22 +16,18 @@ class LeNet(nn.Module):
     """Three 5x5 convolutions with 12 filters, strides 2, 2, 1, padding 2, each with a sigmoid; then
     one linear layer.
 
-    Square images of `side` pixels become 12 maps of side/4 (rounded up): 588 features for MNIST
-    (side 28), 768 for side 32.
+    Images of 28 x 28 pixels become 12 maps of 7 x 7: 588 features.
     """
 
-    def __init__(self, channels: int = 1, side: int = 28, classes: int = 10):
+    def __init__(self):
         super().__init__()
-        for name, value in (("channels", channels), ("side", side), ("classes", classes)):
-            if value < 1:
-                raise ValueError(f"{name} = {value} must be at least 1")
-        self.conv1 = nn.Conv2d(channels, 12, 5, stride=2, padding=2)
+        self.conv1 = nn.Conv2d(1, 12, 5, stride=2, padding=2)
         self.conv2 = nn.Conv2d(12, 12, 5, stride=2, padding=2)
         self.conv3 = nn.Conv2d(12, 12, 5, stride=1, padding=2)
-        self.output = nn.Linear(12 * ((side + 3) // 4) ** 2, classes)
+        self.output = nn.Linear(588, 10)
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
-        """Return the outputs of images `[batch, channels, side, side]`."""
+        """Return the outputs of images `[batch, 1, 28, 28]`."""
         features = images
         for convolution in (self.conv1, self.conv2, self.conv3):
             features = torch.sigmoid(convolution(features))

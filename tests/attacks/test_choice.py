@@ -45,9 +45,7 @@ def test_differences_of_risk_are_differences_of_error():
     and 400 coordinates, comes within a tenth of the truth."""
     messages, truth = heard(0.5, 1)
     variance = eavesdropper.message_variances(messages)[:, :, 0]
-    known = np.concatenate(eavesdropper._known(ALGORITHM, messages))[:, 0]
-    values = zip(*(message.values() for message in messages), strict=True)
-    residual = np.concatenate([np.stack(part) for part in values])[:, 0] - known
+    residual = eavesdropper.unexplained(ALGORITHM, messages)[:, 0]
     times, fits = [message.t for message in messages], (choice.CONSTANT, choice.FREE)
     risks = [
         np.mean([

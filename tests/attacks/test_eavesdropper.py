@@ -193,12 +193,7 @@ def test_more_rounds_of_a_constant_gradient_are_less_noisy():
 
 def fit_of(algorithm, messages, variance):
     """Return the model that is fitted to the messages of agent 0 in run 0."""
-    heard = [
-        np.stack(part)[:, 0, 0]
-        for part in zip(*(message.values() for message in messages), strict=True)
-    ]
-    known = [part[:, 0, 0] for part in eavesdropper._known(algorithm, messages)]
-    unexplained = np.concatenate([part - sums for part, sums in zip(heard, known, strict=True)])
+    unexplained = eavesdropper.unexplained(algorithm, messages)[:, 0, 0]
     (fit,) = fitted(
         algorithm, [message.t for message in messages], 0, [variance[:, :, 0, 0]], [unexplained]
     )

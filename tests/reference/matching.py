@@ -7,12 +7,12 @@ from torch.func import functional_call, grad, grad_and_value, vmap
 from companion.problems.parameters import layout
 
 
-def mismatch(module, theta, heard, shape, labels, precision, guess):
+def mismatch(module, theta, heard, labels, precision, guess):
     """Return sum of precision (grad loss - heard)^2 of every guess, and its derivatives."""
     views = layout(module).views
 
     def training_loss(theta, image, label):
-        outputs = functional_call(module, views(theta), (image.view(1, *shape),))
+        outputs = functional_call(module, views(theta), (image.view(1, 1, 28, 28),))
         return nn.functional.cross_entropy(outputs, label[None])
 
     def loss(image, theta, heard, label, precision):
