@@ -92,11 +92,17 @@ def wait(page, seconds: float, true) -> None:
         page.wait_for_timeout(200)
 
 
-def saved(page, path: Path):
-    """Press Ctrl-S and return the notebook from the disk, once it is there whole."""
+def saved(page, path: Path) -> list:
+    """Press Ctrl-S and return the notebook's code cells from the disk, once it is there whole."""
     page.keyboard.press("Control+s")
-    wait(page, REDRAW_SECONDS, lambda: code_cells(path) and code_cells(path)[-1].execution_count)
-    return code_cells(path)
+    found: list = []
+
+    def whole() -> bool:  # read once: the next reading may find it half written
+        found[:] = code_cells(path)
+        return bool(found) and bool(found[-1].execution_count)
+
+    wait(page, REDRAW_SECONDS, whole)
+    return found
 
 
 def code_cells(path: Path) -> list:
