@@ -73,14 +73,17 @@ def test_the_matching_loss_and_its_derivative_are_those_that_torch_finds(shared,
 
 
 def test_the_matching_loss_is_zero_at_the_truth_and_the_same_for_own_and_shared_states(digits):
-    module, theta, heard = lenet(digits)
+    module, theta, heard = lenet(digits, torch.float64)
     shared = matching.Matching(module, theta, heard, digits[1])
     own = matching.Matching(module, theta.repeat(5, 1), heard, digits[1])
-    assert shared(digits[0].flatten(1))[0].max() < 1e-9
-    guess = torch.rand(5, 784, generator=torch.Generator().manual_seed(2))
-    assert torch.allclose(shared(guess)[1], own(guess)[1], rtol=1e-3, atol=1e-4)
+    assert shared(digits[0].double().flatten(1))[0].max() < 1e-20
+    guess = torch.rand(5, 784, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    assert torch.allclose(shared(guess)[1], own(guess)[1], rtol=1e-9, atol=1e-12)
     assert torch.allclose(
-        shared.narrow(torch.tensor([2]))(guess[2:3])[1], shared(guess)[1][2:3], rtol=1e-3, atol=1e-4
+        shared.narrow(torch.tensor([2]))(guess[2:3])[1],
+        shared(guess)[1][2:3],
+        rtol=1e-9,
+        atol=1e-12,
     )
 
 
