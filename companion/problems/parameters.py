@@ -61,13 +61,6 @@ def layout(module: nn.Module) -> Layout:
     return Layout(tuple(named), tuple(parameter.shape for parameter in named.values()))
 
 
-def flatten(module: nn.Module) -> np.ndarray:
-    """Return the module's present parameters as one float64 vector."""
-    return np.concatenate(
-        [parameter.detach().double().numpy().ravel() for parameter in module.parameters()]
-    )
-
-
 def initial(
     module: Module, kind: str = "he", *, seed: int, run: int = 0, agent: int = 0
 ) -> np.ndarray:
