@@ -6,7 +6,7 @@
     '`make figures` takes 2.5 hours on 2 cores (4.0 hours of a processor), with 0.5 GB on disk'
 
 `python -m companion report --measured figures/default` takes in what a run wrote of itself, or what
-pytest did (`make test` writes no such file: `python -m companion test tests --junitxml tests.xml`).
+pytest did (`PYTEST_ADDOPTS=--junitxml=tests.xml make test`: on all cores, as `make test` is).
 """
 
 from __future__ import annotations
