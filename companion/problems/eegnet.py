@@ -212,7 +212,7 @@ class EEGNet(nn.Module):
         """Return w_f * (sum_c s_c x_c) [trials, states, filters, samples], from spectra."""
         trials, channels, frequencies = spectrum.shape
         rows = torch.view_as_real(spectrum).reshape(trials, channels, -1)
-        summed = torch.matmul(spatial.flatten(1, 2), rows)
+        summed = torch.bmm(spatial.flatten(1, 2).expand(trials, -1, -1), rows)
         shape = (trials, *spatial.shape[1:3], frequencies, 2)
         summed = torch.view_as_complex(summed.view(shape))
         length = _long_enough(self.samples, self.kernel)
