@@ -165,7 +165,7 @@ def save(
         whole.save(png, "png", dpi=(PNG_DPI, PNG_DPI), compress_level=COMPRESSION)
         figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
     less = [round(side * NOTEBOOK_DPI / PNG_DPI) for side in size]
-    whole.resize(less, Image.Resampling.LANCZOS).save(small, "png")
+    whole.resize(less, Image.Resampling.HAMMING).save(small, "png", compress_level=COMPRESSION)
     _small[figure], figure.stale = small.getvalue(), False  # until somebody changes it
     for suffix, content in (("png", png.getvalue()), ("svg", svg.getvalue()), ("json", text)):
         files.put(place / f"{name}.{suffix}", content)
