@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import textwrap
-from typing import Any
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
@@ -17,7 +16,6 @@ A4 = (8.27, 11.69)  # inches
 COLUMNS, ROWS = 2, 4
 LETTERS = 74  # of a line of a caption
 PIXELS = 1100  # across a picture: 300 dots an inch
-STYLE: Any = {"font.family": "DejaVu Sans", "pdf.fonttype": 42, "pdf.compression": 6}
 UNDATED = {"CreationDate": None, "Creator": "ldp-quantization-companion", "Producer": None}
 TITLE = "The seven figures of the paper, redrawn"
 
@@ -25,7 +23,7 @@ TITLE = "The seven figures of the paper, redrawn"
 def draw(found: gather.Found) -> bytes:
     """Return the page as a PDF of deterministic bytes; a figure that is not here leaves a gap."""
     here = {figure.name: figure for figure in found.figures}
-    with mpl.rc_context(STYLE):
+    with mpl.rc_context({"font.family": "DejaVu Sans"}):
         page = Figure(figsize=A4)
         page.suptitle(TITLE, x=0.06, y=0.975, ha="left", fontsize=13, fontweight="bold")
         page.text(0.06, 0.948, _about(found), fontsize=7.5, color="#555555", va="top")
