@@ -24,9 +24,9 @@ def build(folder: Path, root: Path) -> list[Path]:
     readme = root / "README.md"
     if readme.exists() and folder.resolve() == (root / "figures").resolve():
         texts[readme] = markdown.refresh(readme.read_text(encoding="utf-8"), found)
+        with contextlib.suppress(KeyError, ValueError):  # a result that it shows is not here
+            texts[folder / headline.NAME] = headline.draw(found)
     texts[folder / sheet.NAME] = sheet.draw(found)
-    with contextlib.suppress(KeyError, ValueError):  # a result that it shows is not here
-        texts[folder / headline.NAME] = headline.draw(found)
     for path, content in texts.items():
         files.put(path, content)
     return list(texts)
