@@ -100,7 +100,7 @@ class ResultStore:
         record = np.frombuffer(
             json.dumps(dict(provenance), sort_keys=True).encode(), dtype=np.uint8
         )
-        np.savez_compressed(buffer, **result, **{PROVENANCE: record})  # type: ignore[arg-type]
+        np.savez(buffer, **result, **{PROVENANCE: record})  # type: ignore[arg-type]
         payload = buffer.getvalue()
         digest = hashlib.sha256(payload).hexdigest().encode()
         try:
