@@ -21,11 +21,11 @@ square errors of about 0.02 (a rate of 0.5, 1500 steps), where the mean image of
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
-from torch.func import functional_call
 
 from companion.attacks import labels
 from companion.attacks.inversion import SHAPE, Inversion, best, signed_adam, starting_points
@@ -36,7 +36,8 @@ OFFSETS = ((0, 0), (0, 1), (1, 0), (1, 1))  # outputs of the last convolution th
 ROUNDS = 4  # of improving offsets and map in turn
 DARK = 0.1  # the largest pixel of a starting point
 RATE, VARIATION = 0.2, (1e-3, 1e-6)  # of Adam, and the weights of the total variation
-LAYERS = ("conv2", "conv3")  # between the first and the map
+LAYERS = ("conv1", "conv2", "conv3")  # before the map
+PIECE = 50  # guesses that are looked at together: more leave the cache
 
 
 class FeatureMap(NamedTuple):
@@ -58,29 +59,32 @@ def read(module: CNN, heard: torch.Tensor) -> FeatureMap:
     return found
 
 
-def features(module: CNN, theta: torch.Tensor, images: torch.Tensor) -> torch.Tensor:
-    """Return the input of the last convolution for a batch of images.
+def feature_map(module: CNN, theta: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor]:
+    """Return the function from a batch of images to the input of the last convolution.
 
     Channel by channel at each position, where pooling is several times faster.
     """
     views, activation = layout(module).views(theta), ACTIVATIONS[module.activation]
-    maps = activation(torch.max_pool2d(_first_layer(views, images), 2))
-    for name in LAYERS:
-        weight = views[f"{name}.weight"].to(memory_format=torch.channels_last)
-        parameters = {"weight": weight, "bias": views[f"{name}.bias"]}
-        found = functional_call(getattr(module, name), parameters, (maps,))
-        maps = activation(torch.max_pool2d(found, 2))
-    return maps
+    weights = (views[f"{name}.weight"].to(memory_format=torch.channels_last) for name in LAYERS)
+    first, *layers = zip(weights, (views[f"{name}.bias"] for name in LAYERS), strict=True)
+
+    def function(images: torch.Tensor) -> torch.Tensor:
+        maps = activation(torch.max_pool2d(_first_layer(*first, images), 2))
+        for weight, bias in layers:
+            found = torch.conv2d(maps, weight, bias, padding=1)
+            maps = activation(torch.max_pool2d(found, 2))
+        return maps
+
+    return function
 
 
-def _first_layer(views: dict[str, torch.Tensor], images: torch.Tensor) -> torch.Tensor:
+def _first_layer(weight: torch.Tensor, bias: torch.Tensor, images: torch.Tensor) -> torch.Tensor:
     """Return the first convolution, as a product: torch's takes five times as long to go back to an
     image of one channel."""
     _, _, rows, columns = images.shape
     padded = torch.nn.functional.pad(images[:, 0], (1, 1, 1, 1))
     shifts = [padded[:, a : a + rows, b : b + columns] for a in range(3) for b in range(3)]
-    weight, bias = views["conv1.weight"].flatten(1), views["conv1.bias"]
-    found = torch.addmm(bias, torch.stack(shifts).flatten(1).T, weight.T)
+    found = torch.addmm(bias, torch.stack(shifts).flatten(1).T, weight.flatten(1).T)
     return found.view(-1, rows, columns, len(bias)).permute(0, 3, 1, 2)
 
 
@@ -94,30 +98,45 @@ def invert(
     restarts: int = 2,
     steps: int = 600,
 ) -> Inversion:
-    """Return single images, from gradients `heard [problems, dim]` at one state `theta [dim]`.
+    """Return single images, from gradients `heard [problems, dim]` at `theta [problems, dim]`.
 
     The labels are inferred from the last layer's row sums; the images do not depend on them.
     Starting points are nearly black.
     """
     known = FeatureMap(*(part.repeat_interleave(restarts, dim=0) for part in read(module, heard)))
     points = starting_points(seed, numbers, restarts, torch.Size(SHAPE).numel(), "uniform")
-    start, distance = DARK * points.flatten(0, 1), _mismatch(module, theta, known)
+    states = theta.repeat_interleave(restarts, dim=0)
+    start, distance = DARK * points.flatten(0, 1), _mismatch(module, states, known)
     images, loss = signed_adam(distance, start, steps=steps, rate=RATE, variation=VARIATION)
     guessed = labels.infer(layout(module), heard).repeat_interleave(restarts)
     return best(images, guessed, loss, torch.zeros(len(loss), dtype=torch.bool), restarts)
 
 
 def _mismatch(module: CNN, theta: torch.Tensor, known: FeatureMap):
-    """Return the function of a guess's weighted distance from the known map, and its derivative."""
+    """Return the function of guesses' weighted distances from known maps, and its derivatives.
+
+    Guesses of one state go through the network together, some at a time.
+    """
     size = (known.weights * known.values**2).flatten(1).sum(dim=1) + 1e-30
+    of_state: dict[bytes, list[int]] = defaultdict(list)
+    for row, state in enumerate(theta):
+        of_state[state.numpy().tobytes()].append(row)
+    pieces = [
+        (part, feature_map(module, theta[rows[0]]), known.values[part], known.weights[part])
+        for rows in of_state.values()
+        for part in torch.tensor(rows).split(PIECE)
+    ]
 
     def function(guess: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        with torch.enable_grad():
-            guess = guess.detach().requires_grad_()
-            difference = features(module, theta, guess.view(-1, *SHAPE)) - known.values
-            value = (known.weights * difference**2).flatten(1).sum(dim=1) / size
-            (derivative,) = torch.autograd.grad(value.sum(), guess)
-        return value.detach(), derivative
+        value, derivative = torch.empty_like(size), torch.empty_like(guess)
+        for rows, outputs, values, weights in pieces:
+            with torch.enable_grad():
+                own = guess[rows].requires_grad_()
+                difference = outputs(own.view(-1, *SHAPE)) - values
+                distance = (weights * difference**2).flatten(1).sum(dim=1) / size[rows]
+                (derivative[rows],) = torch.autograd.grad(distance.sum(), own)
+            value[rows] = distance.detach()
+        return value, derivative
 
     return function
 

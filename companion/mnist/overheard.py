@@ -181,25 +181,12 @@ def _inverted(
         np.concatenate(part) for part in zip(*heard, strict=True)
     )
     options = {"seed": seed, "steps": steps, "restarts": restarts}
-    invert = by_features if isinstance(module, CNN) else inversion.idlg
+    invert = features.invert if isinstance(module, CNN) else inversion.idlg
     found = invert(module, _float32(theta), _float32(estimate), numbers=numbers.tolist(), **options)
     error = np.sqrt(np.mean((estimate - gradient) ** 2, axis=1))
     size = np.sqrt(np.mean(gradient**2, axis=1))
     sizes = {"error": error, "predicted": np.sqrt(predicted), "size": size}
     return _result(images, truth, found) | sizes
-
-
-def by_features(module: CNN, theta, heard, *, numbers: list[int], **options) -> inversion.Inversion:
-    """Return what the feature attack makes of gradients: those of one state together."""
-    _, group = torch.unique(theta, dim=0, return_inverse=True)
-    parts: list[inversion.Inversion | None] = [None] * len(theta)
-    for number in group.unique():
-        rows = torch.nonzero(group == number).flatten()
-        own = [numbers[row] for row in rows.tolist()]
-        found = features.invert(module, theta[rows[0]], heard[rows], numbers=own, **options)
-        for place, row in enumerate(rows.tolist()):
-            parts[row] = inversion.Inversion(*(field[place] for field in found))
-    return inversion.Inversion(*(torch.stack(field) for field in zip(*parts, strict=True)))
 
 
 def _result(images: torch.Tensor, truth: torch.Tensor, found: inversion.Inversion) -> Arrays:

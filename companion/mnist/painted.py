@@ -81,7 +81,7 @@ def _surprise(module: nn.Module, theta: torch.Tensor, heard: torch.Tensor, varia
         found = features.read(module, heard)
         read_from = torch.stack([layout.views(row)["conv4.bias"][0] for row in variance])
         precision = (found.weights / read_from[:, None, None, None]).expand_as(found.values)
-        outputs = partial(features.features, module, theta)
+        outputs = features.feature_map(module, theta)
         return prior.of_outputs(lambda x: outputs(x.view(-1, *SHAPE)), found.values, precision)
     return Matching(module, theta, heard, labels.infer(layout, heard), 0.5 / variance)
 

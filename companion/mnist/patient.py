@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 
-from companion.attacks import choice, eavesdropper, inversion, similarity
+from companion.attacks import choice, eavesdropper, features, inversion, similarity
 from companion.mnist import overheard
 from companion.mnist.digits import attacked
 from companion.mnist.messages import Scene, Sender, algorithm_of, first_state, layers, listen
@@ -55,7 +55,7 @@ def hear(
         theta, gradients = (torch.tensor(part).float() for part in (theta_0, heard["kept"]))
         numbers = list(range(first + AGENTS * block, first + AGENTS * (block + 1)))
         options = {"seed": scene.seed, "steps": steps, "restarts": restarts, "numbers": numbers}
-        invert = overheard.by_features if isinstance(module, CNN) else inversion.idlg
+        invert = features.invert if isinstance(module, CNN) else inversion.idlg
         painted = invert(
             module, theta[None].expand(AGENTS, -1), gradients, **options
         ).images.numpy()

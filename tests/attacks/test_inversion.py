@@ -91,7 +91,7 @@ def test_derivatives_of_the_feature_loss_agree_with_finite_differences(digits):
     module = parameters.make(lambda: CNN("sigmoid")).double()
     theta = state(module, "he", dtype=torch.float64)
     heard = matching.gradients(module, theta, digits[0].double(), digits[1])
-    loss = features._mismatch(module, theta, features.read(module, heard))
+    loss = features._mismatch(module, theta.expand(5, -1), features.read(module, heard))
     draw = torch.Generator().manual_seed(1)
     guess, direction = (torch.rand(5, 784, generator=draw, dtype=torch.float64) for _ in range(2))
     h = 1e-6
@@ -185,7 +185,7 @@ class TestFeatures:
     @pytest.mark.parametrize("activation", ["sigmoid", "relu", "tanh"])
     def test_the_feature_map_is_read_off_the_gradient(self, digits, activation):
         module, theta, heard = self.problem(digits, activation)
-        found, true = features.read(module, heard), features.features(module, theta, digits[0])
+        found, true = features.read(module, heard), features.feature_map(module, theta)(digits[0])
         seen = (found.weights > 0).expand_as(true)
         assert seen.float().mean() > 0.9
         assert (found.values - true)[seen].norm() / true[seen].norm() < 1e-5
@@ -196,13 +196,14 @@ class TestFeatures:
         noisy = heard + 0.01 * size * torch.randn(
             heard.shape, generator=torch.Generator().manual_seed(0)
         )
-        true = features.features(module, theta, digits[0])
+        true = features.feature_map(module, theta)(digits[0])
         assert (features.read(module, noisy).values - true).norm() / true.norm() < 0.2
 
     def test_the_images_of_the_papers_cnn_come_back(self, digits):
         """Three of five at least: on emulated processors 19 or 20 of 20 came back (see above for
         the false alarms)."""
         module, theta, heard = self.problem(digits, "sigmoid")
-        found = features.invert(module, theta, heard, seed=0, numbers=range(5), restarts=1)
+        options = {"seed": 0, "numbers": range(5), "restarts": 1}
+        found = features.invert(module, theta.expand(5, -1), heard, **options)
         error = (found.images - digits[0]).square().flatten(1).mean(dim=1)
         assert (error < 1e-2).sum() >= 3 and torch.equal(found.labels, digits[1])

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from companion import claims, intervals
-from companion.attacks import matching
+from companion.attacks import features, matching
 from companion.data import mnist
 from companion.mnist import attack_figures as figures
 from companion.mnist import attack_tables as attacks
@@ -135,9 +135,9 @@ def test_the_feature_attack_groups_images_by_their_state(data):
     images, labels = chosen(0, data.provenance.sha256, 0, 3)
     heard = matching.gradients(module, theta, images, labels)
     options = {"seed": 0, "steps": 3, "restarts": 1}
-    together = overheard.by_features(module, theta, heard, numbers=[0, 1, 2], **options)
+    together = features.invert(module, theta, heard, numbers=[0, 1, 2], **options)
     assert torch.equal(together.labels, labels) and together.images.shape == (3, 1, 28, 28)
-    alone = overheard.by_features(module, theta[1:2], heard[1:2], numbers=[1], **options)
+    alone = features.invert(module, theta[1:2], heard[1:2], numbers=[1], **options)
     assert torch.allclose(alone.images[0], together.images[1], atol=1e-3)
 
 
