@@ -11,6 +11,7 @@ the value enough (Armijo), so values never rise.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import torch
 
@@ -53,11 +54,13 @@ def minimise(
         rows = problems.open(steps)
         if not len(rows):
             break
+        if len(rows) < served:
+            served = len(rows)
+            problems.keep(rows)
+            narrowed = narrow(rows) if narrow else function
         if narrow is None:
             value, gradient = (result[rows] for result in function(problems.trial()))
         else:
-            if len(rows) < served:
-                narrowed, served = narrow(rows), len(rows)
             value, gradient = narrowed(problems.trial()[rows])
         problems.answer(rows, value, gradient)
     return problems
@@ -71,8 +74,7 @@ class Problems:
     value or the gradient is not finite, or x has left the ball |x_j| <= escape. Neither: the steps
     or the evaluations were used up.
 
-    Pairs are lists of `[problems, dim]`, newest first; rho = 0 marks none. While all problems go
-    on, pairs are not copied.
+    Pairs are lists of `[kept, dim]`, newest first, of the problems that go on; rho = 0 marks none.
     """
 
     def __init__(
@@ -82,18 +84,28 @@ class Problems:
         self.x, self.value, self.gradient = start.clone(), value.clone(), gradient.clone()
         self.direction = torch.zeros_like(start)
         self.slope, self.length = start.new_zeros(count), start.new_zeros(count)
-        self.s, self.y = (list(start.new_zeros(memory, *start.shape)) for _ in range(2))
-        self.rho = list(start.new_zeros(memory, count))
+        self.s, self.y = ([torch.zeros_like(start)] for _ in range(2))
+        self.rho, self.memory = [start.new_zeros(count)], memory
         self.steps, self.cuts, self.slow = (torch.zeros(count, dtype=torch.long) for _ in range(3))
         self.converged, self.diverged = (torch.zeros(count, dtype=torch.bool) for _ in range(2))
         self.progress_tolerance, self.target = progress_tolerance, target
         self.escape, self.line_search = escape, line_search
-        everything = torch.arange(count)
-        self._judge(everything)
-        self._aim(everything)
+        self.kept = torch.arange(count)
+        self._judge(self.kept)
+        self._aim(self.kept)
 
     def open(self, steps: int) -> torch.Tensor:
         return torch.nonzero(~self.converged & ~self.diverged & (self.steps < steps)).flatten()
+
+    def keep(self, rows: torch.Tensor) -> None:
+        """Forget the pairs of all problems but `rows`."""
+        places, self.kept = self._places(rows), rows
+        for pairs in (self.s, self.y, self.rho):
+            pairs[:] = [part[places] for part in pairs]
+
+    def _places(self, rows: torch.Tensor) -> torch.Tensor:
+        """Return where in the pairs problems are."""
+        return torch.searchsorted(self.kept, rows)
 
     def trial(self) -> torch.Tensor:
         return self.x + self.length[:, None] * self.direction
@@ -123,14 +135,17 @@ class Problems:
     def _remember(self, rows: torch.Tensor, s: torch.Tensor, y: torch.Tensor) -> None:
         curvature = (s * y).sum(dim=1)
         good = curvature > CURVATURE * s.norm(dim=1) * y.norm(dim=1)
-        rows, s, y = rows[good], s[good], y[good]
-        for kept, new in ((self.s, s), (self.y, y), (self.rho, 1.0 / curvature[good])):
-            if len(rows) == len(self.x):
-                kept.insert(0, kept.pop())
-            else:
-                for k in reversed(range(1, len(kept))):
-                    kept[k][rows] = kept[k - 1][rows]
-            kept[0][rows] = new
+        places, waiting = self._places(rows[good]), torch.ones(len(self.kept), dtype=torch.bool)
+        waiting[places] = False
+        others = torch.nonzero(waiting).flatten()  # few: their pairs move back to where they were
+        for pairs, new in ((self.s, s[good]), (self.y, y[good]), (self.rho, 1.0 / curvature[good])):
+            full = len(pairs) == self.memory
+            pairs.insert(0, pairs.pop() if full else torch.zeros_like(pairs[0]))
+            last = pairs[0][others]
+            pairs[0][places] = new
+            for newer, older in pairwise(pairs if len(others) else ()):
+                newer[others] = older[others]
+            pairs[-1][others] = last
 
     def _judge(self, rows: torch.Tensor) -> None:
         """Mark the rows whose present point is an end."""
@@ -143,12 +158,9 @@ class Problems:
 
     def _aim(self, rows: torch.Tensor) -> None:
         """Set direction, slope and first step of `rows` by their pairs: the two-loop recursion."""
-        most = max(1, sum(bool(rho[rows].any()) for rho in self.rho))  # of any problem
-        pairs = (kept[:most] for kept in (self.s, self.y, self.rho))
-        if len(rows) < len(self.x):
-            pairs = ([part[rows] for part in kept] for kept in pairs)
-        s, y, rho = pairs
-        gradient = self.gradient[rows]
+        if not len(rows):
+            return
+        s, y, rho, gradient = self.s, self.y, self.rho, self.gradient[self.kept]
         q, alphas = gradient.clone(), []
         for k in range(len(rho)):
             alphas.append(rho[k] * (s[k] * q).sum(dim=1))
@@ -159,6 +171,8 @@ class Problems:
         for k in reversed(range(len(rho))):
             beta = rho[k] * (y[k] * q).sum(dim=1)
             q += (alphas[k] - beta)[:, None] * s[k]
+        places = self._places(rows)
+        q, gradient, young = (part[places] for part in (q, gradient, young))
         slope = -(gradient * q).sum(dim=1)
         self.direction[rows], self.slope[rows] = -q, slope
         first = (1.0 / gradient.abs().sum(dim=1)).clamp(max=1.0)
@@ -177,10 +191,10 @@ class Problems:
         self.length[rows] = torch.minimum(torch.maximum(best, SHORTEST * length), LONGEST * length)
         self.cuts[rows] += 1
         tired = rows[self.cuts[rows] >= MOST_CUTS]
-        hopeless = self.rho[0][tired] == 0
+        hopeless = self.rho[0][self._places(tired)] == 0
         self.converged[tired[hopeless]] = True
         again = tired[~hopeless]
         for rho in self.rho:
-            rho[again] = 0.0
+            rho[self._places(again)] = 0.0
         self._aim(again)
         self.cuts[again] = 0
