@@ -85,7 +85,7 @@ class Problems:
         self.direction = torch.zeros_like(start)
         self.slope, self.length = start.new_zeros(count), start.new_zeros(count)
         self.s, self.y = ([torch.zeros_like(start)] for _ in range(2))
-        self.rho, self.memory = [start.new_zeros(count)], memory
+        self.rho, self.memory = [start.new_zeros(count, 1)], memory
         self.steps, self.cuts, self.slow = (torch.zeros(count, dtype=torch.long) for _ in range(3))
         self.converged, self.diverged = (torch.zeros(count, dtype=torch.bool) for _ in range(2))
         self.progress_tolerance, self.target = progress_tolerance, target
@@ -138,7 +138,11 @@ class Problems:
         places, waiting = self._places(rows[good]), torch.ones(len(self.kept), dtype=torch.bool)
         waiting[places] = False
         others = torch.nonzero(waiting).flatten()  # few: their pairs move back to where they were
-        for pairs, new in ((self.s, s[good]), (self.y, y[good]), (self.rho, 1.0 / curvature[good])):
+        for pairs, new in (
+            (self.s, s[good]),
+            (self.y, y[good]),
+            (self.rho, 1.0 / curvature[good, None]),
+        ):
             full = len(pairs) == self.memory
             pairs.insert(0, pairs.pop() if full else torch.zeros_like(pairs[0]))
             last = pairs[0][others]
@@ -163,16 +167,15 @@ class Problems:
         s, y, rho, gradient = self.s, self.y, self.rho, self.gradient[self.kept]
         q, alphas = gradient.clone(), []
         for k in range(len(rho)):
-            alphas.append(rho[k] * (s[k] * q).sum(dim=1))
-            q -= alphas[k][:, None] * y[k]
+            alphas.append(rho[k] * (s[k] * q).sum(dim=1, keepdim=True))
+            q -= alphas[k] * y[k]
         young = rho[0] == 0
-        scale = torch.where(young, 1.0, 1.0 / (rho[0] * (y[0] * y[0]).sum(dim=1)))
-        q *= scale[:, None]
+        q *= torch.where(young, 1.0, 1.0 / (rho[0] * (y[0] * y[0]).sum(dim=1, keepdim=True)))
         for k in reversed(range(len(rho))):
-            beta = rho[k] * (y[k] * q).sum(dim=1)
-            q += (alphas[k] - beta)[:, None] * s[k]
+            beta = rho[k] * (y[k] * q).sum(dim=1, keepdim=True)
+            q += (alphas[k] - beta) * s[k]
         places = self._places(rows)
-        q, gradient, young = (part[places] for part in (q, gradient, young))
+        q, gradient, young = (part[places] for part in (q, gradient, young[:, 0]))
         slope = -(gradient * q).sum(dim=1)
         self.direction[rows], self.slope[rows] = -q, slope
         first = (1.0 / gradient.abs().sum(dim=1)).clamp(max=1.0)
@@ -191,7 +194,7 @@ class Problems:
         self.length[rows] = torch.minimum(torch.maximum(best, SHORTEST * length), LONGEST * length)
         self.cuts[rows] += 1
         tired = rows[self.cuts[rows] >= MOST_CUTS]
-        hopeless = self.rho[0][self._places(tired)] == 0
+        hopeless = self.rho[0][self._places(tired), 0] == 0
         self.converged[tired[hopeless]] = True
         again = tired[~hopeless]
         for rho in self.rho:

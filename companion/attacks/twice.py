@@ -19,7 +19,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 
 KERNEL, STRIDES = 5, (2, 2, 1)  # of LeNet's convolutions
 Matrices = Sequence[np.ndarray]  # one of every layer, the output's last
@@ -111,8 +110,11 @@ def windows(rows: np.ndarray, side: int, stride: int = 1) -> np.ndarray:
     wide = round(places**0.5)
     padded = np.zeros((n, wide + 2 * edge, wide + 2 * edge, channels), rows.dtype)
     padded[:, edge:-edge, edge:-edge] = rows.reshape(n, wide, wide, channels)
-    view = sliding_window_view(padded, (side, side), axis=(1, 2))[:, ::stride, ::stride]
-    return view.transpose(0, 1, 2, 4, 5, 3).reshape(n, places // stride**2, -1)
+    of_problem, of_row, of_place, of_channel = padded.strides
+    strides = (of_problem, stride * of_row, stride * of_place, of_row, of_place, of_channel)
+    shape = (n, wide // stride, wide // stride, side, side, channels)
+    cut = np.ndarray(shape, rows.dtype, padded, strides=strides)  # as numpy, in less time
+    return cut.reshape(n, places // stride**2, -1)
 
 
 def turned(weights: np.ndarray, stride: int) -> np.ndarray:
