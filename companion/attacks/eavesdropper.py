@@ -127,19 +127,21 @@ def unexplained(algorithm: Algorithm1, messages: Sequence[Messages]) -> np.ndarr
     """Return theta's messages and then psi's, `[2 messages, runs, agents, dim]`, without what the
     received ones contribute to theta_s and psi_s (nothing at the first).
     """
-    heard = np.array([message.values() for message in messages])
+    left = np.empty((2, len(messages), *messages[0].theta.shape))
     network, times = algorithm.network, [message.t for message in messages]
     mz = network.agents * network.z(times[-1] + 1)
     R, C = np.diag(network.R)[:, None], np.diag(network.C)[:, None]
     off_R, off_C = network.R - np.diag(np.diag(network.R)), network.C - np.diag(np.diag(network.C))
     theta = psi = np.zeros(messages[0].theta.shape)
-    known = [(theta, psi)]
-    for t, (sent_theta, sent_psi) in zip(times[:-1], heard[:-1], strict=True):
-        change = C * psi + np.matmul(off_C, sent_psi)
-        theta = (1.0 + R) * theta + np.matmul(off_R, sent_theta) - change / mz[t][:, None]
-        psi = psi + change
-        known.append((theta, psi))
-    return np.concatenate((heard - np.array(known)).swapaxes(0, 1))
+    for k, (t, message) in enumerate(zip(times, messages, strict=True)):
+        sent_theta, sent_psi = message.values()
+        np.subtract(sent_theta, theta, out=left[0, k])
+        np.subtract(sent_psi, psi, out=left[1, k])
+        if t < times[-1]:
+            change = C * psi + np.matmul(off_C, sent_psi)
+            theta = (1.0 + R) * theta + np.matmul(off_R, sent_theta) - change / mz[t][:, None]
+            psi = psi + change
+    return left.reshape(-1, *left.shape[2:])
 
 
 def _of_part(messages: Sequence[Messages], part: slice) -> np.ndarray:

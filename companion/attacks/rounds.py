@@ -44,7 +44,8 @@ def coefficients(
     first, then psi's. `variance [..., messages, 2]` are those of the messages' errors, run by run.
     """
     rounds, spread = len(times) - 1, _spread(variance)
-    system = _system(algorithm, times, agent, decay) / spread[..., None]
+    measured = _measured(algorithm, times, agent)
+    system = _system(measured, shrunk(algorithm, times, decay)) / spread[..., None]
     # g_s = a_s (g_t + changes up to s)
     summed = shrunk(algorithm, times, decay)[:, None] * np.tril(np.ones((rounds, rounds)))
     if drift == 0:
@@ -69,11 +70,8 @@ def shrunk(algorithm: Algorithm1, times: Sequence[int], decay: float) -> np.ndar
     return np.exp(-decay * taken)
 
 
-def _system(algorithm: Algorithm1, times: Sequence[int], agent: int, decay: float) -> np.ndarray:
-    """Return every message as a linear function of theta_t, psi_t, g_t and its changes.
-
-    Eq. (4) gives theta_s and psi_s by theta_t, psi_t, g_t, g_{t+1}, ..., of which each is linear.
-    """
+def _measured(algorithm: Algorithm1, times: Sequence[int], agent: int) -> np.ndarray:
+    """Return every message as a linear function of theta_t, psi_t and the gradients, by eq. (4)."""
     network, lam = algorithm.network, algorithm.schedules.lam(np.asarray(times))
     mz = network.agents * network.z(times[-1] + 1)[times, agent]
     R, C = network.R[agent, agent], network.C[agent, agent]
@@ -83,8 +81,12 @@ def _system(algorithm: Algorithm1, times: Sequence[int], agent: int, decay: floa
         change = C * psi + lam[k] * np.eye(1 + len(times))[2 + k]
         theta, psi = (1.0 + R) * theta - change / mz[k], psi + change
         rows.append((theta, psi))
-    measured = np.concatenate(np.array(rows).swapaxes(0, 1))  # theta's messages, then psi's
-    gradients = measured[:, 2:] * shrunk(algorithm, times, decay)
+    return np.concatenate(np.array(rows).swapaxes(0, 1))  # theta's messages, then psi's
+
+
+def _system(measured: np.ndarray, shrunk: np.ndarray) -> np.ndarray:
+    """Return every message as a linear function of theta_t, psi_t, g_t and its changes."""
+    gradients = measured[:, 2:] * shrunk
     # a change moves the gradients of its round and all after it
     from_then_on = np.cumsum(gradients[:, ::-1], axis=1)[:, ::-1]
     return np.column_stack([measured[:, :2], from_then_on])
@@ -123,14 +125,15 @@ def fitted(
     if len(times) < 3:
         return [Fit(np.inf)] * len(variances)
     spreads = [_spread(variance) for variance in variances]
-    states = _system(algorithm, times, agent, 0.0)[:, :2]  # theta_t and psi_t, whatever the decay
+    measured = _measured(algorithm, times, agent)
+    states = measured[:, :2]  # theta_t and psi_t, whatever the decay
     turned = [_contrasts(states / spread[:, None]).T / spread for spread in spreads]
     contrasts = [turn @ heard for turn, heard in zip(turned, unexplained, strict=True)]
     moments = [y @ y.T / y.shape[1] for y in contrasts]
     sizes = [y.shape[1] for y in contrasts]
 
     def given(decay: float) -> list[tuple[float, Fit]]:
-        system = _system(algorithm, times, agent, decay)[:, 2:]
+        system = _system(measured, shrunk(algorithm, times, decay))[:, 2:]
         pairs = zip(turned, moments, strict=True)
         return [_profile(turn @ system, moment, decay) for turn, moment in pairs]
 
