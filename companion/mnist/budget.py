@@ -43,9 +43,13 @@ def compute(params: dict, data: str, repeat: int) -> dict[str, np.ndarray]:
     clock = training.Clock(training.oracle_of(setting, repeat, data, acquired))
     theta_0, options = training.start(setting, repeat), {"seed": setting.seed, "runs": [repeat]}
     algorithm, found = setting.algorithm(), {"agent": np.array(agent), "diverged": np.array(-1)}
+
+    def oracle(theta: np.ndarray, t: int) -> np.ndarray:  # the last gradient reaches no message
+        return clock(theta, t) if t + 1 < setting.iterations else np.zeros_like(theta)
+
     try:
         options |= {"observe": transcript}
-        optimizer.run(algorithm, clock, theta_0, setting.iterations, **options)
+        optimizer.run(algorithm, oracle, theta_0, setting.iterations, **options)
     except ArithmeticError:
         nothing = {name: np.empty(0) for name in MEASURES}
         return {**found, **nothing, "diverged": np.array(clock.now)}
@@ -53,10 +57,9 @@ def compute(params: dict, data: str, repeat: int) -> dict[str, np.ndarray]:
     other = own.copy()
     other[0, 0, 0, 0] = replacement
     got = trajectory.received(algorithm, transcript, agent)
-    oracles = [training.oracle_of(setting, repeat, data, rows) for rows in (own, other)]
-    replays = [
-        trajectory.replay(algorithm, agent, got, oracle, theta_0[:, agent]) for oracle in oracles
-    ]
+    alone = [training.oracle_of(setting, repeat, data, rows) for rows in (own, other)]
+    start = theta_0[:, agent]
+    replays = [trajectory.replay(algorithm, agent, got, oracle, start) for oracle in alone]
     series = _measured(algorithm, agent, *replays, seed=setting.seed)
     return found | {name: np.array(values) for name, values in series.items()}
 
