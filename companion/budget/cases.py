@@ -50,7 +50,8 @@ def compute(
     `agent [runs]` is the one that gives away most. The modification is a random one, or with `rows`
     > 0 the worst one found among so many mushrooms for each sample of the data point; it arrives at
     k, or at a random time when k is None. With `audit_samples` > 0 that agent is audited: `audit
-    [runs]`, else NaN; its bounds are then certain.
+    [runs]`, else NaN; its bounds are then certain. Agents that certainly give away less than
+    another have `cheap_bounds`: whatever is largest is not theirs.
     """
     setting = Setting(**params)
     scene = shards.record(setting, data, range(first_run, first_run + count))
@@ -62,8 +63,11 @@ def compute(
         changes = [_modification(scene, setting.seed, run, agent, k, rows) for agent in agents]
         found["k"][run] = [arrives for arrives, _ in changes]
         states = _states(scene, run, changes)
-        for agent in agents:
-            _note(found, run, agent, measures(*states[agent], setting.seed))
+        bounds, least = [cheap_bounds(*state) for state in states], 0.0
+        for agent in sorted(agents, key=lambda agent: -bounds[agent][0]):
+            known = bounds[agent] if bounds[agent][2] < least else None
+            _note(found, run, agent, measures(*states[agent], setting.seed, known=known))
+            least = max(least, found["lower"][run, agent])
         most = found["agent"][run] = int(np.argmax(found["exact"][run]))
         if audit_samples:
             _note(found, run, most, measures(*states[most], setting.seed, certain=True))
@@ -77,28 +81,49 @@ def _note(found: dict, run: int, agent: int, measured: dict[str, float]) -> None
         found[name][run, agent] = value
 
 
+Bounds = tuple[float, float, float]  # lower, exact, upper
+
+
+def cheap_bounds(y: np.ndarray, other: np.ndarray, step: np.ndarray) -> Bounds:
+    """Return certain bounds on the exact total variation, beyond which `measures` finds nothing."""
+    log_p, log_q, *interior = exact.pair(y, other, step)
+    sums = exact.log_affinity(*interior), exact.log_overlap(*interior)
+    lower, upper = exact.certain_bounds(log_p, log_q, *sums)
+    return lower, (lower + upper) / 2.0, upper
+
+
 def measures(
-    y: np.ndarray, other: np.ndarray, step: np.ndarray, seed: int, certain: bool = False
+    y: np.ndarray,
+    other: np.ndarray,
+    step: np.ndarray,
+    seed: int,
+    certain: bool = False,
+    known: Bounds | None = None,
 ) -> dict[str, float]:
     """Return the MEASURES of one transcript, one entry per coin; lower <= exact <= upper.
 
     The bounds are certain, or, where `certain` is not asked for and that would be slow, hold with
     CONFIDENCE: Fourier series need many nodes where the variation comes from rare events, as it
-    does when little is given away.
+    does when little is given away. Bounds that are `known` are taken as they are.
     """
     variation = quantizer.total_variation(y, other, step)
     with np.errstate(divide="ignore"):
         product = float(-np.expm1(np.log1p(-variation).sum()))
-    if certain or product >= LARGE:
-        lower, upper = exact.delta(exact.pair(y, other, step), resolution=RESOLUTION)
-        middle = (lower + upper) / 2.0
-    else:
-        drawn = monte_carlo.MonteCarlo(1, DRAWS, seed, CONFIDENCE)
-        drawn.add(y[None], other[None], step[None])
-        lower, middle, upper = (float(bound[0]) for bound in drawn.delta()[:3])
+    bounds = known or _bounds(y, other, step, None if certain or product >= LARGE else seed)
     paper = float(trajectory.sensitivity(y / step, other / step))
     sums = paper, float(variation.sum()), product
-    return dict(zip(MEASURES, (*sums, lower, middle, upper), strict=True))
+    return dict(zip(MEASURES, (*sums, *bounds), strict=True))
+
+
+def _bounds(y: np.ndarray, other: np.ndarray, step: np.ndarray, seed: int | None) -> Bounds:
+    """Return certain bounds on the exact total variation, or with a seed those of DRAWS."""
+    if seed is None:
+        lower, upper = exact.delta(exact.pair(y, other, step), resolution=RESOLUTION)
+        return lower, (lower + upper) / 2.0, upper
+    drawn = monte_carlo.MonteCarlo(1, DRAWS, seed, CONFIDENCE)
+    drawn.add(y[None], other[None], step[None])
+    lower, middle, upper = (float(bound[0]) for bound in drawn.delta()[:3])
+    return lower, middle, upper
 
 
 def audited(

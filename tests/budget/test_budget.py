@@ -125,9 +125,21 @@ def test_the_worst_found_is_worse_than_random():
     assert (chosen["paper"] > random["paper"]).all()
 
 
+@pytest.mark.parametrize("k", [0, 5, None])
+def test_what_is_largest_does_not_depend_on_cheap_bounds(monkeypatch, k):
+    cheap = cases.compute(SETTING.model_dump(), SHA, k, 0, 1)
+    monkeypatch.setattr(cases, "cheap_bounds", lambda *state: (0.0, 0.5, 1.0))
+    every = cases.compute(SETTING.model_dump(), SHA, k, 0, 1)
+    assert cheap["agent"] == every["agent"]
+    for name in cases.MEASURES:
+        assert cheap[name].max() == every[name].max()
+    assert (cheap["lower"] <= every["upper"]).all() and (every["lower"] <= cheap["upper"]).all()
+
+
 def test_small_and_large_budgets_agree(monkeypatch):
     """Where both ways to the exact number can be used, the sampled interval and the certain one
     overlap (99.9 %)."""
+    monkeypatch.setattr(cases, "cheap_bounds", lambda *state: (0.0, 0.5, 1.0))  # spare nobody
     monkeypatch.setattr(cases, "LARGE", 0.0)
     certain = cases.compute(SETTING.model_dump(), SHA, 5, 0, 1)
     monkeypatch.setattr(cases, "LARGE", 2.0)
