@@ -89,24 +89,26 @@ def _alias_table(upper, threshold, alias):
         for k in range(size):
             threshold[k + size] = threshold[k] * up
             threshold[k] *= down
-    small, large = np.empty(OUTCOMES, dtype=np.int64), np.empty(OUTCOMES, dtype=np.int64)
+    small, large = np.empty((2, OUTCOMES), dtype=np.uint8)
     smalls = larges = 0
     for k in range(OUTCOMES):  # no branches: which way they go cannot be foreseen
         alias[k] = small[smalls] = large[larges] = k
         smalls += threshold[k] < 1.0
         larges += threshold[k] >= 1.0
+    k, rich = small[smalls - 1], large[larges - 1]
+    missing, rest = 1.0 - threshold[k], threshold[rich]  # in registers: memory would be waited for
     while smalls and larges:
-        smalls -= 1
-        k, rich = small[smalls], large[larges - 1]
-        alias[k] = rich
-        threshold[rich] -= 1.0 - threshold[k]
-        if threshold[rich] < 1.0:
-            larges -= 1
-            small[smalls] = rich
-            smalls += 1
-    while smalls:  # left over by rounding only: their weight is one
-        smalls -= 1
-        threshold[small[smalls]] = 1.0
+        alias[k], rest = rich, rest - missing
+        threshold[rich] = rest
+        if rest < 1.0:
+            k, missing, larges = rich, 1.0 - rest, larges - 1
+            small[smalls - 1], rich = k, large[larges - 1]
+            rest = threshold[rich]
+        else:
+            k, smalls = small[smalls - 2], smalls - 1
+            missing = 1.0 - threshold[k]
+    for k in small[:smalls]:  # left over by rounding only: their weight is one
+        threshold[k] = 1.0
 
 
 @numba.njit(cache=True)
