@@ -52,10 +52,8 @@ def received(algorithm: Algorithm1, transcript: Transcript | Sequence[Messages],
         raise ValueError("transcript: its messages hold no psi, so they are not Algorithm 1's")
     if not values:
         return Received(*np.zeros((2, 0, len(agents), 0)))
-    R, C = algorithm.network.R, algorithm.network.C
-    theta, psi = zip(*values, strict=True)
-    sums = [[_arriving(m, agents, x) for x in sent] for m, sent in ((R, theta), (C, psi))]
-    return Received(*(np.stack(x) for x in sums))
+    sent = zip((algorithm.network.R, algorithm.network.C), zip(*values, strict=True), strict=True)
+    return Received(*(_arriving(matrix, agents, np.stack(all_t)) for matrix, all_t in sent))
 
 
 def replay(
@@ -185,12 +183,13 @@ def _cumulative(series: np.ndarray) -> np.ndarray:
 
 
 def _arriving(matrix: np.ndarray, agents: np.ndarray, sent: np.ndarray) -> np.ndarray:
-    """Return sum_j M_ij sent^j for the agents i, `[len(agents) * runs, dim]`, in edge order."""
-    arriving = np.zeros((len(agents), len(sent), sent.shape[-1]))
-    for row, i in zip(arriving, agents, strict=True):
+    """Return sum_j M_ij sent^j for the agents i, `[T, len(agents) * runs, dim]`, in edge order."""
+    T, runs, _, dim = sent.shape
+    arriving = np.zeros((T, len(agents), runs, dim))
+    for row, i in enumerate(agents):
         for j in np.flatnonzero(matrix[i] > 0):
-            row += matrix[i, j] * sent[:, j]
-    return arriving.reshape(-1, sent.shape[-1])
+            arriving[:, row] += matrix[i, j] * sent[:, :, j]
+    return arriving.reshape(T, -1, dim)
 
 
 def _agents(algorithm: Algorithm1, agent: np.ndarray) -> np.ndarray:
