@@ -81,14 +81,14 @@ class Compiled:
 def _compiled_step(theta, psi, gradients, coins, dither, d, lam, mz, R, C, levels, following):
     """Write messages and next states, theta's and psi's; return whether levels and draws fit."""
     runs, agents, dim = theta.shape
-    fits = np.ones(runs, dtype=np.bool_)
+    fits = True
     for run in range(runs):
         sent_theta, sent_psi = np.empty((agents, dim)), np.empty((agents, dim))
         for i in range(agents):
             own, U, V = coins[run], dither[run, 0, i], dither[run, 1, i]
             out = levels[:, run]
-            fits[run] &= _send(theta[run, i], d[i], own[0, i], U, out[0, i], sent_theta[i])
-            fits[run] &= _send(psi[run, i], d[i], own[1, i], V, out[1, i], sent_psi[i])
+            fits &= _send(theta[run, i], d[i], own[0, i], U, out[0, i], sent_theta[i])
+            fits &= _send(psi[run, i], d[i], own[1, i], V, out[1, i], sent_psi[i])
         next_theta, next_psi = following[0, run], following[1, run]
         for i in range(agents):
             _mix(C, i, psi[run, i], sent_psi, next_psi[i])
@@ -96,7 +96,7 @@ def _compiled_step(theta, psi, gradients, coins, dither, d, lam, mz, R, C, level
             for c in range(dim):
                 next_psi[i, c] += lam * gradients[run, i, c]
                 next_theta[i, c] -= (next_psi[i, c] - psi[run, i, c]) / mz[i]
-    return fits.all()
+    return fits
 
 
 @numba.njit(inline="always")
