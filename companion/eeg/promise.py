@@ -53,6 +53,7 @@ class Drawn:
         self.x, self.wanted, self.rows = x, np.eye(classes)[y], rows  # rows [agents, draws]
         self.clip, self.warm_up, self.dim = CLIP, first - 1, x.shape[1] * classes
         self._lengths = np.linalg.norm(x, axis=1)
+        self._known = lru_cache(maxsize=AGENTS)(self._of)  # an agent's rows change less and less
 
     def __call__(self, theta: np.ndarray, t: int) -> np.ndarray:
         """Return the gradients [1, agents, dim] at theta."""
@@ -63,11 +64,16 @@ class Drawn:
     def _mean(self, vector: np.ndarray, drawn: np.ndarray) -> np.ndarray:
         counts = np.bincount(drawn, minlength=len(self.x))
         rows = np.flatnonzero(counts)
-        x = self.x[rows]
-        error = softmax(x @ vector.reshape(x.shape[1], -1), axis=1) - self.wanted[rows]
-        length = self._lengths[rows] * np.linalg.norm(error, axis=1)
+        x, wanted, lengths = self._known(rows.tobytes())
+        error = softmax(x @ vector.reshape(x.shape[1], -1), axis=1) - wanted
+        length = lengths * np.linalg.norm(error, axis=1)
         share = counts[rows] * self.clip / np.maximum(length, self.clip)
         return (x.T @ (error * share[:, None])).ravel() / len(drawn)
+
+    def _of(self, rows: bytes) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return features, one-hot labels and lengths of these rows, whose numbers are packed."""
+        own = np.frombuffer(rows, dtype=np.intp)
+        return self.x[own], self.wanted[own], self._lengths[own]
 
 
 @cache
