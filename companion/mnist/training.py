@@ -162,8 +162,10 @@ class _Watch:
     def look(self, state: optimizer.State, messages: optimizer.Messages | None = None) -> None:
         self.messages = messages or self.messages
         if self.curves and state.t % self.setting.evaluate_every == 0:
-            self.train.append(self.oracle.accuracy(state.theta, self._collected(state.t))[0])
-            self.test.append(self.oracle.accuracy(state.theta, self._own_test)[0])
+            rows = self._collected(state.t), self._own_test
+            train, test = (self.oracle.accuracy(state.theta, own)[0] for own in rows)
+            self.train.append(train)
+            self.test.append(test)
             self.t.append(state.t)
 
     def series(self) -> Arrays:
@@ -172,9 +174,9 @@ class _Watch:
         return {"t": np.array(self.t, dtype=np.int64), "train": train, "test": test}
 
     def finish(self, last: optimizer.State) -> np.ndarray:
-        """Return the final accuracy `[agents]`; a last state without a finite loss has diverged."""
+        """Return the final accuracy `[agents]`; a last state without finite outputs has
+        diverged."""
         self.clock.now = last.t
-        self.oracle.loss(last.theta, self._own_test)
         self.look(last)
         draw = generator(self.setting.seed, Purpose.SPLIT, self.repeat)
         rows = draw.permutation(np.arange(self.rows, len(self.oracle.y)))

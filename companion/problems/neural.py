@@ -89,7 +89,10 @@ class FullHistory:
         return torch.cat(found).double().numpy() if found else np.zeros(0)
 
     def accuracy(self, theta: np.ndarray, rows) -> np.ndarray:
-        """Return the share of rows whose largest output is at the label; rows as in `loss`."""
+        """Return the share of rows whose largest output is at the label; rows as in `loss`.
+
+        Raises NotFinite when an output is infinite or NaN.
+        """
         return self._mean(theta, rows, self._hits, 1)[..., 0]
 
     def _rows(self, t: int) -> np.ndarray:
@@ -141,6 +144,8 @@ class FullHistory:
     def _hits(self, theta: np.ndarray, rows, counts) -> np.ndarray:
         with torch.no_grad():
             outputs, labels = self._outputs(torch.tensor(theta, dtype=self.dtype), rows)
+        if not torch.isfinite(outputs).all():
+            raise NotFinite("an output is infinite or NaN: the network has diverged")
         return np.asarray((outputs.argmax(dim=1) == labels).numpy() @ counts)
 
     def _checked_theta(self, theta) -> np.ndarray:

@@ -11,7 +11,6 @@ from companion.params import ParameterError
 from companion.problems import neural
 from ldp_core import optimizer
 from ldp_core.accountant import trajectory
-from ldp_core.quantizer import NotFinite
 
 TINY = {
     "history_sample": 0,
@@ -151,14 +150,15 @@ def test_divergence_is_a_result_that_says_when(data, variant):
     )
 
 
-def test_a_state_that_overflows_at_the_last_step_has_diverged_too(data, monkeypatch):
-    def not_finite(self, theta, rows):
-        raise NotFinite(
-            "run 0 of this batch, agent 0: the loss is infinite or NaN: the network has diverged"
-        )
-
-    monkeypatch.setattr(neural.FullHistory, "loss", not_finite)
-    assert train(data)["diverged"] == 4
+@pytest.mark.parametrize("every", [2, 3])
+def test_a_state_that_overflows_at_the_last_step_has_diverged_too(data, monkeypatch, every):
+    """The last gradient makes theta so large that outputs are no longer finite, theta still is."""
+    monkeypatch.setattr(
+        neural.FullHistory, "__call__", lambda self, theta, t: theta * (1e20 if t == 3 else 0.0)
+    )
+    found = train(data, evaluate_every=every)
+    assert found["diverged"] == 4 and np.isnan(found["final"]).all()
+    assert found["t"].tolist() == list(range(0, 4, every)) and len(found["test"]) == 2
 
 
 def test_an_overflowing_state_is_divergence(data, monkeypatch):

@@ -204,6 +204,13 @@ class TestErrors:
             FullHistory(mlp, x, y, history)(theta, 4)
         assert torch.get_num_threads() == before
 
+    def test_an_accuracy_of_outputs_that_are_no_numbers(self):
+        x, y, history = problem()
+        theta = states(mlp)
+        theta[1, 0] = 1e38
+        with pytest.raises(ValueError, match="run 1 of this batch, agent 0: an output is infinite"):
+            FullHistory(mlp, x, y, history).accuracy(theta, [0, 1])
+
     def test_a_gradient_that_is_not_a_number(self):
         class Root(nn.Linear):
             def forward(self, x):
