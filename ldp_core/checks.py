@@ -51,9 +51,8 @@ def reals(name: str, numbers, rule: str = "real numbers", shape: tuple[int, ...]
 def every(name: str, numbers, is_good: Callable, rule: str) -> np.ndarray:
     """Return real numbers that are all good, or say which one breaks the rule: `must ...`."""
     array = reals(name, numbers)
-    wrong = ~is_good(array)
-    if wrong.any():
-        raise ValueError(f"{name} = {array[wrong].flat[0]} must {rule}")
+    if not (good := is_good(array)).all():
+        raise ValueError(f"{name} = {array[~good].flat[0]} must {rule}")
     return array
 
 

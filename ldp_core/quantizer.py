@@ -70,9 +70,10 @@ def pmf(y, step, dither=None) -> Pmf:
         ratio = y / step
     _require_ratio(ratio, y, step)
     lower = np.floor(ratio)
+    ratio -= lower
     if dither is None:
-        return Pmf(lower.astype(np.int64), ratio - lower)
-    moved = (ratio - lower) - _unit("dither", dither, "a share of a step")
+        return Pmf(lower.astype(np.int64), ratio)
+    moved = ratio - _unit("dither", dither, "a share of a step")
     below = np.floor(moved)
     return Pmf((lower + below).astype(np.int64), moved - below)
 
@@ -238,7 +239,7 @@ def _unit(name: str, numbers, what: str) -> np.ndarray:
 
 
 def _require_ratio(ratio: np.ndarray, y: np.ndarray, step: np.ndarray) -> None:
-    if np.abs(ratio).max(initial=0.0) <= LARGEST_LEVEL:  # false for NaN too
+    if max(ratio.max(initial=0.0), -ratio.min(initial=0.0)) <= LARGEST_LEVEL:  # false for NaN too
         return
     y, step = np.broadcast_arrays(y, step)
     wrong = ~(np.abs(ratio) <= LARGEST_LEVEL)
