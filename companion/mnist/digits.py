@@ -27,8 +27,8 @@ def digits(sha256: str) -> tuple[torch.Tensor, torch.Tensor, int]:
     images = np.concatenate([data.train_images, data.test_images])
     labels = np.concatenate([data.train_labels, data.test_labels])
     return (
-        torch.tensor(images[:, None]).float() / 255.0,
-        torch.tensor(labels),
+        torch.from_numpy(images[:, None]).float().div_(255.0),
+        torch.from_numpy(labels),
         len(data.train_labels),
     )
 
