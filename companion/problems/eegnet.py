@@ -259,7 +259,7 @@ def moments(x: torch.Tensor, kernel: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def _second_moment(padded: torch.Tensor, samples: int, kernel: int) -> torch.Tensor:
-    length = next_fast_len(padded.shape[-1] + samples, real=True)
+    length = next_fast_len(padded.shape[-1], real=True)  # no lag below `kernel` wraps around
     head = torch.fft.rfft(padded[..., :samples], length)
     row = torch.fft.irfft((head.conj() * torch.fft.rfft(padded, length)).sum(1), length)[:, :kernel]
     leaving, entering = padded[..., : kernel - 1], padded[..., samples : samples + kernel - 1]
