@@ -229,8 +229,7 @@ class EEGNet(nn.Module):
             scale = own[f"{name}.weight"] * torch.rsqrt(variance + EPS)
             shift = own[f"{name}.bias"] - scale * mean
             features = torch.addcmul(shift[..., None], features, scale[..., None])
-        pooled = nn.functional.avg_pool2d(nn.functional.elu(features), (1, POOLS[number - 1]))
-        return self.dropout(pooled)
+        return self.dropout(_pooled(nn.functional.elu(features), POOLS[number - 1]))
 
 
 def shares(trials: Prepared, counts: torch.Tensor | None = None) -> torch.Tensor:
@@ -283,9 +282,31 @@ def _temporal_statistics(temporal: torch.Tensor, trials: Prepared, average: Aver
 
 def _moments_of(features: torch.Tensor, average: Average) -> tuple[torch.Tensor, torch.Tensor]:
     """Return mean and variance of features over time and the trials of a batch."""
-    mean = average(features.mean(-1))
-    square = average(torch.linalg.vecdot(features, features) / features.shape[-1])
+    mean, square = (average(part) for part in _Moments.apply(features))
     return mean, square - mean**2
+
+
+class _Moments(torch.autograd.Function):
+    """Means over time of features, and of their squares; one pass over these goes back."""
+
+    @staticmethod
+    def forward(ctx, features):
+        ctx.save_for_backward(features)
+        return features.mean(-1), torch.linalg.vecdot(features, features) / features.shape[-1]
+
+    @staticmethod
+    def backward(ctx, mean, square):
+        (features,) = ctx.saved_tensors
+        samples = features.shape[-1]
+        return torch.addcmul(mean[..., None] / samples, features, square[..., None] * (2 / samples))
+
+
+def _pooled(features: torch.Tensor, width: int) -> torch.Tensor:
+    """Return the means of `width` samples in a row, as a product, several times faster than torch's
+    pooling; what is left over at the end is cut."""
+    cells = features.shape[-1] // width
+    rows = features[..., : cells * width].reshape(-1, width)
+    return (rows @ rows.new_full((width,), 1.0 / width)).view(*features.shape[:-1], cells)
 
 
 def _same(features: torch.Tensor, kernels: torch.Tensor) -> torch.Tensor:
