@@ -44,6 +44,7 @@ Attacker = Literal["one round", "one run", "many models"]
 ATTACKERS: tuple[Attacker, ...] = ("one round", "one run", "many models")
 CLEAR = ("D-PSGD", "unquantised")  # defences that hide nothing
 APART = 1000  # run number = APART * group + model: no two groups share a coin
+TOGETHER = 10 * AGENTS  # trials overheard at once: arrays of more come fresh from the system
 KNOWN_GROUPS = 100_000  # from this number on: trials of which the attacker makes gradients itself
 Result = dict[str, np.ndarray]
 
@@ -238,7 +239,12 @@ def named_by_gradients(
 def _estimates(settings: Attack, trials: Scene, x, y, group: int, way: Way) -> np.ndarray:
     """Return gradient estimates; the last five trials are filled up, and the filling dropped."""
     filled = np.arange(-(-len(x) // AGENTS) * AGENTS) % len(x)
-    return overhear(settings, trials, x[filled], y[filled], group, way).estimate[: len(x)]
+    found = []
+    for start in range(0, len(filled), TOGETHER):
+        rows = filled[start : start + TOGETHER]
+        heard = overhear(settings, trials, x[rows], y[rows], group + start // AGENTS, way)
+        found.append(heard.estimate)
+    return np.concatenate(found)[: len(x)]
 
 
 def log_gradient(gradients: np.ndarray) -> np.ndarray:
