@@ -52,28 +52,29 @@ class Drawn:
     def __init__(self, x, y: np.ndarray, classes: int, rows: np.ndarray, first: int):
         self.x, self.wanted, self.rows = x, np.eye(classes)[y], rows  # rows [agents, draws]
         self.clip, self.warm_up, self.dim = CLIP, first - 1, x.shape[1] * classes
-        self._lengths = np.linalg.norm(x, axis=1)
-        self._known = lru_cache(maxsize=AGENTS)(self._of)  # an agent's rows change less and less
+        self._hands = [_Hand(x, self.wanted, drawn) for drawn in rows]
 
     def __call__(self, theta: np.ndarray, t: int) -> np.ndarray:
         """Return the gradients [1, agents, dim] at theta."""
-        seen = self.rows[:, : self.warm_up + t + 1]
-        own = [self._mean(vector, drawn) for vector, drawn in zip(theta[0], seen, strict=True)]
-        return np.array(own)[None]
+        until, pairs = self.warm_up + t + 1, zip(self._hands, theta[0], strict=True)
+        return np.array([hand.mean(vector, until, self.clip) for hand, vector in pairs])[None]
 
-    def _mean(self, vector: np.ndarray, drawn: np.ndarray) -> np.ndarray:
-        counts = np.bincount(drawn, minlength=len(self.x))
-        rows = np.flatnonzero(counts)
-        x, wanted, lengths = self._known(rows.tobytes())
-        error = softmax(x @ vector.reshape(x.shape[1], -1), axis=1) - wanted
-        length = lengths * np.linalg.norm(error, axis=1)
-        share = counts[rows] * self.clip / np.maximum(length, self.clip)
-        return (x.T @ (error * share[:, None])).ravel() / len(drawn)
 
-    def _of(self, rows: bytes) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return features, one-hot labels and lengths of these rows, whose numbers are packed."""
-        own = np.frombuffer(rows, dtype=np.intp)
-        return self.x[own], self.wanted[own], self._lengths[own]
+class _Hand:
+    """What one agent draws: its trials, each once, and which of them comes when."""
+
+    def __init__(self, x: np.ndarray, wanted: np.ndarray, drawn: np.ndarray):
+        rows, self.order = np.unique(drawn, return_inverse=True)
+        self.x, self.wanted = x[rows], wanted[rows]
+        self.lengths = np.linalg.norm(self.x, axis=1)
+
+    def mean(self, vector: np.ndarray, until: int, clip: float) -> np.ndarray:
+        """Return the mean of the clipped gradients of the first draws."""
+        counts = np.bincount(self.order[:until], minlength=len(self.x))
+        error = softmax(self.x @ vector.reshape(self.x.shape[1], -1), axis=1) - self.wanted
+        length = self.lengths * np.linalg.norm(error, axis=1)
+        share = counts * clip / np.maximum(length, clip)
+        return (self.x.T @ (error * share[:, None])).ravel() / until
 
 
 @cache
