@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from companion.problems import parameters
-from companion.problems.cnn import ACTIVATIONS, CNN, pooled
+from companion.problems.cnn import ACTIVATIONS, CNN
 
 
 def loaded(activation, seed=1):
@@ -85,12 +85,3 @@ def test_unknown_activation_is_refused():
         ValueError, match="activation = 'swish' must be one of relu, sigmoid, tanh, elu"
     ):
         CNN("swish")
-
-
-def test_pools_are_the_same_without_gradients():
-    features = torch.rand(2, 3, 7, 9, generator=torch.Generator().manual_seed(2))
-    features[0, 0, :4, :4], features[1, 2, 1, 2] = 0.5, torch.nan
-    with torch.no_grad():
-        found = pooled(features)
-    assert torch.equal(found.nan_to_num(-1.0), pooled(features).nan_to_num(-1.0))
-    assert found.shape == (2, 3, 3, 4) and bool(found.isnan().any())
