@@ -11,8 +11,10 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import datetime
+import gc
 import os
 import platform
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -190,6 +192,12 @@ def _shard(
         raise ShardError(
             f"{function.__module__} on {platform.node()} is not the same code or packages as here"
         )
+    if not gc.get_freeze_count():
+        gc.freeze()  # what is imported stays: no search for garbage need look at it
+    if "numba" in sys.modules:
+        from companion.runs import compiling
+
+        compiling.in_turn()
     clocks = {"seconds": time.perf_counter, "cpu": time.process_time}
     start, inside = {name: clock() for name, clock in clocks.items()}, INSIDE.set(True)
     try:
