@@ -117,6 +117,24 @@ def test_a_shard_does_not_depend_on_how_images_and_cases_are_cut(data):
     assert np.allclose(together["picture"][1, 5:], second["picture"][0], atol=1e-2)
 
 
+def test_what_tells_the_same_is_attacked_once(data, monkeypatch):
+    """The twin's first round is D-PSGD's; its second is its own, and so is a quantised one."""
+    clear = [("D-PSGD", 0.0, 1), ("quantised", 0.0, 1)]
+    cases, heard = [*clear, ("quantised", 0.0, 2), ("quantised", 0.01, 1)], []
+    overhear = overheard.overhear
+
+    def counted(scene, state, rounds):
+        heard.append(overhear(scene, state, rounds))
+        return heard[-1]
+
+    monkeypatch.setattr(overheard, "overhear", counted)
+    told = {"params": AGENTS, "data": data.provenance.sha256, "victim": "LeNet", "steps": 1}
+    found = overheard.attack(**told, restarts=1, cases=cases, first=0, count=5)
+    assert len(heard) == 3 and all(len(array) == 4 for array in found.values())
+    np.testing.assert_array_equal(found["picture"][0], found["picture"][1])
+    assert (found["error"][3] > found["error"][1]).all()
+
+
 def test_every_case_attacks_each_of_its_images_once():
     params = Params(fig5_images=20, curve_images=10, scales=(0.1, 1.0), attack_rounds=4)
     cases = attacks.cases(params)
