@@ -24,7 +24,7 @@ from companion.params import ParameterError
 
 VARIANTS: tuple[training.Variant, ...] = ("quantised", "unquantised")
 SHOWN = ("D-PSGD", "quantised")  # whose attacks are shown by number of states
-TRIALS_PER_SHARD = 18
+TRIALS_PER_SHARD = 27
 WAY = ["aligned", "defence", "factor", "attacker", "states"]
 
 
@@ -185,14 +185,19 @@ def by_states(params: Attacking, data: Recordings) -> Attacks:
         if (wanted := getattr(params, name)) > there:
             rule = f"must not exceed {there}, the trials of a subject that can be attacked"
             raise ParameterError(f"{name} = {wanted} {rule}")
-    ways = [
+    words = "attacks by number of states"
+    return _attacked(params, data, calibrating(params), params.calibration_trials, words)
+
+
+def calibrating(params: Attacking) -> list[tuple]:
+    """Return the ways, in the order of WAY, that are attacked by the number of states."""
+    return [
         (False, defence, 1.0, attacker, states)
         for attacker, defences in zip(ATTACKERS[1:], (DEFENCES, SHOWN), strict=True)
         for defence in defences
         for states in params.calibration_states
         if defence in SHOWN or states <= params.attack_rounds
     ]
-    return _attacked(params, data, ways, params.calibration_trials, "attacks by number of states")
 
 
 def helpful_rounds(params: Attacking, seen: pd.DataFrame) -> dict[str, int]:
@@ -220,14 +225,23 @@ def attacks(params: Attacking, data: Recordings, seen: Attacks) -> Attacks:
 
 def _attacked(params: Attacking, data: Recordings, ways: list, trials: int, words: str) -> Attacks:
     """Return the attacks on so many trials of everybody, in each of some ways."""
-    common, cuts = _common(params.into(Attack), data), blocks(params, trials)
-    named = [(dict(zip(WAY, way, strict=True)), block) for way in ways for block in cuts]
-    pieces = [common | _told_once(way) | block for way, block in named]
+    common, named = _common(params.into(Attack), data), [_named(way) for way in ways]
+    calibrated = [_told_once(_named(way)) for way in calibrating(params)]
+    asked = [
+        (way, block)
+        for way in named
+        for block in blocks(params, trials, _told_once(way) in calibrated)
+    ]
+    pieces = [common | _told_once(way) | block for way, block in asked]
     results = runs.run(overheard.rebuilt, pieces, description=words)
-    rows = zip(named, results, strict=True)
+    rows = zip(asked, results, strict=True)
     tables = [_scored(params, way, block, result) for (way, block), result in rows]
     x = np.concatenate([result["x"] for result in results])
     return Attacks(pd.concat(tables, ignore_index=True), x)
+
+
+def _named(way: tuple) -> dict:
+    return dict(zip(WAY, way, strict=True))
 
 
 def _told_once(way: dict) -> dict:
@@ -242,14 +256,15 @@ def _told_once(way: dict) -> dict:
     return way | {"defence": CLEAR[0]} if clear_at_once else way
 
 
-def blocks(params: Attacking, per_subject: int) -> list[dict]:
-    """Return blocks of trials (first, count), those of the calibration by themselves.
+def blocks(params: Attacking, per_subject: int, calibrated: bool) -> list[dict]:
+    """Return blocks of trials (first, count), those of a calibration by themselves.
 
-    These are attacked for both, and so once.
+    A way that is calibrated attacks these for both, and so once.
     """
     everything = len(params.subjects) * per_subject
-    calibrated = min(len(params.subjects) * params.calibration_trials, everything)
-    cuts = sorted({*_even(0, calibrated), *_even(calibrated, everything)})
+    own = len(params.subjects) * params.calibration_trials if calibrated else 0
+    apart = min(own, everything)
+    cuts = sorted({*_even(0, apart), *_even(apart, everything)})
     return [{"first": first, "count": last - first} for first, last in pairwise(cuts)]
 
 

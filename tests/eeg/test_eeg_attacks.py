@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -189,12 +190,13 @@ def test_a_block_is_the_same_whatever_is_computed_beside_it(recordings):
 
 def test_blocks_hold_every_trial_once_and_those_of_the_calibration_by_themselves(recordings):
     params = PARAMS.model_copy(update={"calibration_trials": 5})  # 25 trials of five people
-    for per_subject in (5, 4, 8):
-        blocks = shards.blocks(params, per_subject)
+    for per_subject, calibrated in itertools.product((5, 4, 8), (True, False)):
+        blocks = shards.blocks(params, per_subject, calibrated)
         held = np.concatenate([np.arange(b["first"], b["first"] + b["count"]) for b in blocks])
         np.testing.assert_array_equal(held, np.arange(5 * per_subject))
         assert max(block["count"] for block in blocks) <= shards.TRIALS_PER_SHARD
-        assert any(block["first"] == 25 for block in blocks) == (per_subject == 8)
+        apart = calibrated and per_subject == 8
+        assert any(block["first"] == 25 for block in blocks) == apart
 
 
 def made_up_attacks(asked: list):
