@@ -65,10 +65,7 @@ class Logistic:
     def _arrived(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return table entries and labels of the distinct rows, and the place of each sample."""
         distinct, places = np.empty_like(self._rows), np.empty_like(self._rows)
-        for pair in np.ndindex(*self._rows.shape[:2]):
-            found, places[pair] = in_order_of_arrival(self._rows[pair], self.features.rows)
-            distinct[pair] = found[0]  # behind the distinct rows the first one is repeated
-            distinct[pair][: len(found)] = found
+        kernels.arrivals(self._rows, distinct, places, self.features.rows)
         distinct = distinct[:, :, : places.max() + 1]
         return self.features.joint.entries[distinct], self.labels[distinct], places
 
@@ -99,17 +96,6 @@ class Logistic:
         kernels.gradients_of_history(theta, *known, *table, gradients)
         self._seen = seen
         return gradients + self.l2 * theta if self.l2 else gradients
-
-
-def in_order_of_arrival(rows: np.ndarray, table: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return which rows of a table of so many arrive, the first to come first, and the place of
-    each sample among them."""
-    samples = np.arange(len(rows))
-    place = np.full(table, len(rows))
-    place[rows[::-1]] = samples[::-1]  # where a row came several times the last one written stays
-    found = rows[np.sort(place[place < len(rows)])]
-    place[found] = samples[: len(found)]
-    return found, place[rows]
 
 
 def _of_each(theta: np.ndarray, rows: np.ndarray) -> np.ndarray:

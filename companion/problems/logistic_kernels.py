@@ -26,6 +26,28 @@ TAYLOR = tuple(1.0 / math.factorial(k) for k in range(13, -1, -1))  # to 4e-18, 
 BLOCK = 64  # rows looked at together
 
 
+@layout(rows="runs agents samples", distinct="runs agents samples", places="runs agents samples",
+        table=int)  # fmt: skip
+@numba.njit(**COMPILED)
+def arrivals(rows, distinct, places, table):
+    """Write which rows of a table of so many arrive, in order, and the place of each sample there.
+
+    Behind the distinct rows the first one is repeated.
+    """
+    runs, agents, samples = rows.shape
+    for pair in range(runs * agents):
+        run, agent = pair // agents, pair % agents
+        place, found = np.full(table, -1, np.int32), 0
+        distinct[run, agent] = rows[run, agent, 0]
+        for s in range(samples):
+            row = rows[run, agent, s]
+            if place[row] < 0:
+                place[row] = found
+                distinct[run, agent, found] = row
+                found += 1
+            places[run, agent, s] = place[row]
+
+
 @layout(
     theta="runs agents dim", entries=f"runs agents distinct {GROUPS}",
     labels="runs agents distinct", places="runs agents samples", before=float, seen=float,

@@ -73,13 +73,6 @@ def test_counting_does_not_depend_on_the_order_of_questions():
         assert np.array_equal(oracle(theta, t), forwards[t])
 
 
-@given(st.lists(st.integers(0, 9), min_size=1, max_size=30))
-def test_rows_are_found_in_order_of_arrival(rows):
-    found, places = logistic.in_order_of_arrival(np.array(rows, dtype=np.int32), 10)
-    assert found.tolist() == list(dict.fromkeys(rows))
-    assert found[places].tolist() == rows
-
-
 def test_equals_algorithm_1_on_mushrooms():
     """The whole engine, on real rows, equals the transcription to 1e-12."""
     data = mushrooms.load()
