@@ -18,6 +18,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 
 import joblib
 import numpy as np
@@ -192,8 +193,7 @@ def _shard(
         raise ShardError(
             f"{function.__module__} on {platform.node()} is not the same code or packages as here"
         )
-    if not gc.get_freeze_count():
-        gc.freeze()  # what is imported stays: no search for garbage need look at it
+    _leave_imports_alone()
     if "numba" in sys.modules:
         from companion.runs import compiling
 
@@ -207,6 +207,12 @@ def _shard(
     finally:
         INSIDE.reset(inside)
     return place, result, {name: clock() - start[name] for name, clock in clocks.items()}
+
+
+@cache
+def _leave_imports_alone() -> None:
+    """Let no search for garbage look at what is imported, from now on: that stays."""
+    gc.freeze()
 
 
 def _provenance(name: str, shard: Mapping, code: str, cost: Mapping[str, float]) -> dict:
