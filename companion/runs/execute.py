@@ -14,7 +14,6 @@ import datetime
 import gc
 import os
 import platform
-import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -194,10 +193,6 @@ def _shard(
             f"{function.__module__} on {platform.node()} is not the same code or packages as here"
         )
     _leave_imports_alone()
-    if "numba" in sys.modules:
-        from companion.runs import compiling
-
-        compiling.in_turn()
     clocks = {"seconds": time.perf_counter, "cpu": time.process_time}
     start, inside = {name: clock() for name, clock in clocks.items()}, INSIDE.set(True)
     try:
