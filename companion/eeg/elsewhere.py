@@ -56,7 +56,7 @@ def crowd(params: Params) -> Crowd | None:
     recordings = None if many is None else trials.real(many)
     if recordings is None:
         return None
-    attacks = shards.Attacks(pd.DataFrame(columns=shards.WAY), np.empty((0, 0, 0)))
+    attacks = shards.Attacks(pd.DataFrame(columns=shards.WAY), np.empty((0, 0, 0)), {})
     if params.crowd_trials:
         attacks = shards.attacks(many, recordings, shards.by_states(many, recordings))
     rates = shards.rates(many, recordings, attacks)

@@ -150,41 +150,48 @@ def rebuilt(
     params: dict,
     data: str,
     aligned: bool,
-    defence: str,
-    factor: float,
-    attacker: str,
+    ways: list[tuple[str, float, str]],
     states: int,
     first: int,
     count: int,
 ) -> Result:
-    """Return the reconstructions `x` of `count` trials, and how each search went.
+    """Return the reconstructions `x` of `count` trials, and how each search went, `[ways, count]`.
 
     Also the `guessed` labels, and the root mean squares of gradients and of their estimates'
-    `error`. Five trials in a row are held by five agents, so the others of the first and of the
-    last five are overheard as well.
+    `error`. A way is a defence, its factor and an attacker; all are inverted together, as a call of
+    the network costs hardly more for a few more trials.
     """
     torch.set_num_threads(1)
     settings = Attack(**params)
     trials = scene(settings, aligned, data)
-    group, net = first // AGENTS, network(settings, trials)
+    net, rows = network(settings, trials), np.arange(first, first + count)
+    each = [_of_block(settings, trials, Way(*way, states), first, count) for way in ways]
+    heard, numbers = (
+        Overheard(*map(np.concatenate, zip(*each, strict=True))),
+        np.tile(rows, len(ways)),
+    )
+    guessed = signals.inferred_labels(net, heard.estimate)
+    labels = guessed if settings.attack_labels == "inferred" else trials.y[numbers]
+    options = {"steps": settings.attack_steps, "weighting": settings.attack_weighting}
+    options |= {"seed": settings.seed, "numbers": numbers}
+    shape = unknowns(settings, aligned)
+    found = signals.invert(net, heard.theta, heard.estimate, labels, shape, **options)._asdict()
+    found |= {"x": found["x"].astype(np.float32), "guessed": guessed}
+    found |= {"gradient": _size(heard.truth), "error": _size(heard.estimate - heard.truth)}
+    return {name: part.reshape(len(ways), count, *part.shape[1:]) for name, part in found.items()}
+
+
+def _of_block(settings: Attack, trials: Scene, way: Way, first: int, count: int) -> Overheard:
+    """Return what is overheard of a block of trials.
+
+    Five in a row are held by five agents, so the others of the first and of the last five are
+    overheard as well.
+    """
+    group = first // AGENTS
     held = np.arange(AGENTS * group, -(-(first + count) // AGENTS) * AGENTS) % len(trials.x)
-    way = Way(defence, factor, attacker, states)
     whole = overhear(settings, trials, trials.x[held], trials.y[held], group, way)
     wanted = slice(first - AGENTS * group, first - AGENTS * group + count)
-    heard, rows = Overheard(*(part[wanted] for part in whole)), held[wanted]
-    guessed = signals.inferred_labels(net, heard.estimate)
-    labels = guessed if settings.attack_labels == "inferred" else trials.y[rows]
-    options = {"steps": settings.attack_steps, "weighting": settings.attack_weighting}
-    options |= {"seed": settings.seed, "numbers": rows}
-    shape = unknowns(settings, aligned)
-    found = signals.invert(net, heard.theta, heard.estimate, labels, shape, **options)
-    return {
-        **found._asdict(),
-        "x": found.x.astype(np.float32),
-        "guessed": guessed,
-        "gradient": _size(heard.truth),
-        "error": _size(heard.estimate - heard.truth),
-    }
+    return Overheard(*(part[wanted] for part in whole))
 
 
 def _size(gradients: np.ndarray) -> np.ndarray:

@@ -5,6 +5,7 @@ What one of them does is in `training` and `overheard`; a change here makes none
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import NamedTuple
@@ -25,14 +26,19 @@ from companion.params import ParameterError
 VARIANTS: tuple[training.Variant, ...] = ("quantised", "unquantised")
 SHOWN = ("D-PSGD", "quantised")  # whose attacks are shown by number of states
 TRIALS_PER_SHARD = 27
+TOGETHER = 8 * TRIALS_PER_SHARD  # trials times states that a search looks at: more leave the cache
 WAY = ["aligned", "defence", "factor", "attacker", "states"]
 
 
 class Attacks(NamedTuple):
-    """One row per attacked trial and setting, and its reconstruction [rows, channels, samples]."""
+    """One row per attacked trial and setting, and its reconstruction [rows, channels, samples].
+
+    `results` are those of `overheard.rebuilt` by what was attacked: WAY as told, first, count.
+    """
 
     table: pd.DataFrame
     x: np.ndarray
+    results: Mapping[tuple, Mapping[str, np.ndarray]]
 
 
 class Trained(NamedTuple):
@@ -186,7 +192,7 @@ def by_states(params: Attacking, data: Recordings) -> Attacks:
             rule = f"must not exceed {there}, the trials of a subject that can be attacked"
             raise ParameterError(f"{name} = {wanted} {rule}")
     words = "attacks by number of states"
-    return _attacked(params, data, calibrating(params), params.calibration_trials, words)
+    return _attacked(params, data, calibrating(params), params.calibration_trials, words, {})
 
 
 def calibrating(params: Attacking) -> list[tuple]:
@@ -220,24 +226,48 @@ def attacks(params: Attacking, data: Recordings, seen: Attacks) -> Attacks:
         for defence, factor in params.settings(aligned)
         for heard in zip(ATTACKERS, (1, rounds[defence], params.attack_models), strict=True)
     ]
-    return _attacked(params, data, ways, params.attack_trials, "attacks on EEG")
+    return _attacked(params, data, ways, params.attack_trials, "attacks on EEG", seen.results)
 
 
-def _attacked(params: Attacking, data: Recordings, ways: list, trials: int, words: str) -> Attacks:
-    """Return the attacks on so many trials of everybody, in each of some ways."""
-    common, named = _common(params.into(Attack), data), [_named(way) for way in ways]
+def _attacked(
+    params: Attacking, data: Recordings, ways: list, trials: int, words: str, before: Mapping
+) -> Attacks:
+    """Return the attacks on so many trials of everybody, in each of some ways, given some results
+    of `before`."""
+    common = _common(params.into(Attack), data)
     calibrated = [_told_once(_named(way)) for way in calibrating(params)]
     asked = [
         (way, block)
-        for way in named
+        for way in map(_named, ways)
         for block in blocks(params, trials, _told_once(way) in calibrated)
     ]
-    pieces = [common | _told_once(way) | block for way, block in asked]
-    results = runs.run(overheard.rebuilt, pieces, description=words)
-    rows = zip(asked, results, strict=True)
-    tables = [_scored(params, way, block, result) for (way, block), result in rows]
-    x = np.concatenate([result["x"] for result in results])
-    return Attacks(pd.concat(tables, ignore_index=True), x)
+    keys = [tuple((_told_once(way) | block).values()) for way, block in asked]
+    pieces = together(key for key in dict.fromkeys(keys) if key not in before)
+    found = runs.run(overheard.rebuilt, [common | piece for piece in pieces], description=words)
+    results = dict(before)
+    for piece, result in zip(pieces, found, strict=True):
+        aligned, states, first, count, several = piece.values()
+        for k, way in enumerate(several):
+            key = (aligned, *way, states, first, count)
+            results[key] = {name: part[k] for name, part in result.items()}
+    own = [results[key] for key in keys]
+    tables = [_scored(params, *pair, result) for pair, result in zip(asked, own, strict=True)]
+    x = np.concatenate([result["x"] for result in own])
+    return Attacks(pd.concat(tables, ignore_index=True), x, results)
+
+
+def together(keys: Iterable[tuple]) -> list[dict]:
+    """Return shards of `overheard.rebuilt`: several ways on the same trials and as many states."""
+    groups: dict[tuple, list] = defaultdict(list)
+    for aligned, *way, states, first, count in keys:
+        groups[aligned, states, first, count].append(way)
+    names, pieces = ("aligned", "states", "first", "count", "ways"), []
+    for (aligned, states, first, count), ways in groups.items():
+        size = max(1, TOGETHER // (states * count))
+        for start in range(0, len(ways), size):
+            some = aligned, states, first, count, ways[start : start + size]
+            pieces.append(dict(zip(names, some, strict=True)))
+    return pieces
 
 
 def _named(way: tuple) -> dict:

@@ -180,12 +180,27 @@ def test_five_trials_in_a_row_are_of_five_people():
 def test_a_block_is_the_same_whatever_is_computed_beside_it(recordings):
     """Also when it begins in the middle of the five trials that five agents hold."""
     common = shards._common(PARAMS.into(Attack), recordings) | {"aligned": False, "states": 2}
-    common |= {"defence": "quantised", "factor": 1.0, "attacker": "many models"}
-    both = overheard.rebuilt(**common, first=0, count=9)
-    second = overheard.rebuilt(**common, first=3, count=5)
-    np.testing.assert_allclose(both["error"][3:8], second["error"], rtol=1e-6)
-    np.testing.assert_array_equal(both["guessed"][3:8], second["guessed"])
-    np.testing.assert_allclose(both["x"][3:8], second["x"], atol=1e-2 * np.abs(second["x"]).max())
+    ways = [("D-PSGD", 1.0, "one run"), ("quantised", 1.0, "many models")]
+    both = overheard.rebuilt(**common, ways=ways, first=0, count=9)
+    second = overheard.rebuilt(**common, ways=ways[1:], first=3, count=5)
+    block, (own,) = {name: part[1, 3:8] for name, part in both.items()}, second["x"]
+    np.testing.assert_allclose(block["error"], second["error"][0], rtol=1e-6)
+    np.testing.assert_array_equal(block["guessed"], second["guessed"][0])
+    np.testing.assert_allclose(block["x"], own, atol=1e-2 * np.abs(own).max())
+
+
+def test_ways_on_the_same_trials_are_attacked_together_as_long_as_they_are_few():
+    ways = [(False, name, 1.0, "one run") for name in DEFENCES]
+    keys = [(*way, states, 0, 27) for way in ways for states in (1, 4, 16)]
+    pieces = shards.together(keys)
+    told = [
+        (piece["aligned"], *way, piece["states"], piece["first"], piece["count"])
+        for piece in pieces
+        for way in piece["ways"]
+    ]
+    assert sorted(told) == sorted(keys)
+    sizes = [(piece["states"], len(piece["ways"])) for piece in pieces]
+    assert sizes == [(1, 5), (4, 2), (4, 2), (4, 1), *[(16, 1)] * 5]
 
 
 def test_blocks_hold_every_trial_once_and_those_of_the_calibration_by_themselves(recordings):
@@ -203,7 +218,9 @@ def made_up_attacks(asked: list):
     """Return what runs no attack but notes what is asked for, and answers with the trials."""
 
     def run(function, pieces, **options):
-        asked.extend(pieces)
+        names = "defence", "factor", "attacker"
+        for piece in pieces:
+            asked.extend(piece | dict(zip(names, way, strict=True)) for way in piece["ways"])
         x = trials.scene(PARAMS, False).x
         row = {
             "guessed": 0,
@@ -213,8 +230,12 @@ def made_up_attacks(asked: list):
             "gradient": 1.0,
             "error": 0.0,
         }
-        counts = [piece["count"] for piece in pieces]
-        return [{"x": x[:n]} | {k: np.full(n, v) for k, v in row.items()} for n in counts]
+        shapes = [(len(piece["ways"]), piece["count"]) for piece in pieces]
+        return [
+            {"x": np.stack([x[:count]] * ways)}
+            | {name: np.full((ways, count), value) for name, value in row.items()}
+            for ways, count in shapes
+        ]
 
     return run
 

@@ -53,12 +53,16 @@ def test_each_attack_is_computed_once(cluster, params, tmp_path, monkeypatch):
     attacks = shards.attacks(params, data, shards.by_states(params, data))
     rates = shards.rates(params, data, attacks)
     calls = [json.loads(path.read_text()) for path in (tmp_path / "calls").iterdir()]
-    names = ("aligned", "defence", "attacker", "states", "first")
-    counted = collections.Counter(tuple(call[name] for name in names) for call in calls)
+    counted = collections.Counter(
+        (call["aligned"], defence, attacker, call["states"], call["first"])
+        for call in calls
+        for defence, _, attacker in call["ways"]
+    )
     assert set(counted.values()) == {1}
     wanted = attacks.table[attacks.table["states"] > 1]
     wanted = wanted[(wanted["defence"] != "unquantised") | (wanted["attacker"] == "one run")]
-    ways = set(wanted[list(names[:4])].itertuples(index=False, name=None))
+    names = ["aligned", "defence", "attacker", "states"]
+    ways = set(wanted[names].itertuples(index=False, name=None))
     assert {key[:4] for key in counted} >= ways
     assert not list((tmp_path / "caches").rglob("*.result"))
     assert (rates[rates["defence"] != "raw"]["trials"] == len(PEOPLE)).all()
