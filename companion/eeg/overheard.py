@@ -164,16 +164,13 @@ def rebuilt(
     torch.set_num_threads(1)
     settings = Attack(**params)
     trials = scene(settings, aligned, data)
-    net, rows = network(settings, trials), np.arange(first, first + count)
+    net, rows = network(settings, trials), np.tile(np.arange(first, first + count), len(ways))
     each = [_of_block(settings, trials, Way(*way, states), first, count) for way in ways]
-    heard, numbers = (
-        Overheard(*map(np.concatenate, zip(*each, strict=True))),
-        np.tile(rows, len(ways)),
-    )
+    heard = Overheard(*map(np.concatenate, zip(*each, strict=True)))
     guessed = signals.inferred_labels(net, heard.estimate)
-    labels = guessed if settings.attack_labels == "inferred" else trials.y[numbers]
+    labels = guessed if settings.attack_labels == "inferred" else trials.y[rows]
     options = {"steps": settings.attack_steps, "weighting": settings.attack_weighting}
-    options |= {"seed": settings.seed, "numbers": numbers}
+    options |= {"seed": settings.seed, "numbers": rows}
     shape = unknowns(settings, aligned)
     found = signals.invert(net, heard.theta, heard.estimate, labels, shape, **options)._asdict()
     found |= {"x": found["x"].astype(np.float32), "guessed": guessed}
