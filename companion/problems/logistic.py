@@ -133,7 +133,7 @@ def logits(features: OneHot, theta: np.ndarray, rows) -> np.ndarray:
         rule = f"its last axis must be {features.dim}, one per column"
         raise ValueError(f"theta has shape {theta.shape}: {rule}")
     _require_rows("rows", rows, features.rows)
-    rows = _of_each(theta, rows)
+    rows = np.ascontiguousarray(_of_each(theta, rows), dtype=np.int32)  # one kind, compiled once
     joint, total = features.joint, np.empty(rows.shape)
     table = joint.entries, joint.first, joint.second, features.scale
     theta, rows, flat = (each.reshape(-1, each.shape[-1]) for each in (theta, rows, total))
