@@ -161,14 +161,15 @@ def promised(params: Params, data: Recordings) -> pd.DataFrame | None:
     common = _common(params.lasting(params.promise_iterations), data)
     alone = [{**common, "test": test} for test in params.tests]
     best = runs.run(promise.unprotected, alone, description="logistic regression")
-    pieces = [piece | {"trials": trials} for trials in params.promise_trials for piece in alone]
-    pieces = [piece | {"deltas": list(params.promise_deltas)} for piece in pieces]
+    every = common | {"tests": list(params.tests), "deltas": list(params.promise_deltas)}
+    pieces = [every | {"trials": trials} for trials in params.promise_trials]
     results = runs.run(promise.kept, pieces, description="promises")
     known = {test: float(found["accuracy"]) for test, found in zip(params.tests, best, strict=True)}
-    tables = []
-    for piece, result in zip(pieces, results, strict=True):
-        named = {"trials": piece["trials"], "delta": piece["deltas"], "subject": piece["test"]}
-        tables.append(pd.DataFrame(named | dict(result)))
+    both = pd.MultiIndex.from_product([every["tests"], every["deltas"]], names=["subject", "delta"])
+    tables = [
+        pd.DataFrame(dict(result), index=both).reset_index().assign(trials=piece["trials"])
+        for piece, result in zip(pieces, results, strict=True)
+    ]
     table = pd.concat(tables, ignore_index=True)
     return table.assign(unprotected=table["subject"].map(known))
 
