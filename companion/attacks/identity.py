@@ -19,6 +19,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from companion.attacks.trials import log_spectrum
+from companion.problems.adam import Adam
 from companion.problems.eegnet import EEGNet
 
 SHRINKAGE = 0.2  # of a covariance towards its mean variance; the best of five on the undefended
@@ -83,13 +84,12 @@ class Network:
             self.model = EEGNet(*shape, dropout=DROPOUT)
             prepared = self.model.prepare(torch.tensor(_unit(X)))
             self.model.train()
-            adam = torch.optim.Adam(self.model.parameters(), lr=LEARNING_RATE)
+            adam = Adam(self.model.parameters())
             for _ in range(PASSES):
                 for rows in torch.randperm(len(targets)).split(BATCH):
-                    adam.zero_grad()
                     outputs = self.model(prepared.select(rows))
-                    torch.nn.functional.cross_entropy(outputs, targets[rows]).backward()
-                    adam.step()
+                    loss = torch.nn.functional.cross_entropy(outputs, targets[rows])
+                    adam.descend(loss, LEARNING_RATE)
         self.model.eval()
         with torch.no_grad():
             self.statistics = self.model.statistics(prepared)

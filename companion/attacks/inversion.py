@@ -22,6 +22,7 @@ import torch
 from companion.attacks import labels as label_rules
 from companion.attacks import lbfgs
 from companion.attacks.matching import Matching
+from companion.problems.adam import Adam
 from companion.problems.lenet import LeNet
 from companion.problems.parameters import layout
 from ldp_core.randomness import Purpose, generator
@@ -102,16 +103,14 @@ def signed_adam(
     hundred times larger.)
     """
     x = start.clone().clamp_(0.0, 1.0)
-    optimiser = torch.optim.Adam([x], lr=rate)
-    first, last = variation
+    adam, (first, last) = Adam([x]), variation
     for step in range(steps):
         done = step / steps
         falling = 0.5 + 0.5 * math.cos(math.pi * done)
-        optimiser.param_groups[0]["lr"] = rate * falling + 1e-3 * rate
         weight = first * (last / first) ** done
         prior = variation_slope(x.view(-1, *SHAPE)).flatten(1)
-        x.grad = (function(x)[1] + weight * prior).sign()
-        optimiser.step()
+        signs = (function(x)[1] + weight * prior).sign()
+        adam.step([signs], rate * falling + 1e-3 * rate)
         x.clamp_(0.0, 1.0)
     return x.view(-1, *SHAPE), function(x)[0]
 

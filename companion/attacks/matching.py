@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 import torch
 from torch import nn
-from torch.func import functional_call, grad, vmap
+from torch.func import functional_call, vmap
 
 from companion.attacks.twice import Twice
 from companion.problems.lenet import LeNet
@@ -85,11 +85,10 @@ def gradients(
 
     Each of `images` is an image, or a batch of them when each of `labels` is one.
     """
-    views = layout(module).views
-
-    def training_loss(theta, image, label):
-        batch = (image, label) if label.ndim else (image[None], label[None])
-        outputs = functional_call(module, views(theta), batch[:1])
-        return nn.functional.cross_entropy(outputs, batch[1])
-
-    return vmap(grad(training_loss), (None if theta.ndim == 1 else 0, 0, 0))(theta, images, labels)
+    size, views = labels[0].numel(), layout(module).views
+    own = theta.expand(len(images), -1).clone().requires_grad_()
+    batches = images.view(len(images), size, *images.shape[-3:])
+    outputs = vmap(lambda theta, batch: functional_call(module, views(theta), batch))(own, batches)
+    loss = nn.functional.cross_entropy(outputs.flatten(0, 1), labels.flatten(), reduction="sum")
+    (found,) = torch.autograd.grad(loss / size, own)
+    return found

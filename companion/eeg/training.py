@@ -19,6 +19,7 @@ from companion.data import streams
 from companion.eeg.params import Training
 from companion.eeg.trials import Trials, found
 from companion.params import AGENTS
+from companion.problems.adam import Adam
 from companion.problems.eegnet import EEGNet, Prepared
 from companion.problems.eegnet_history import EEGHistory, initial_state, prepare
 from ldp_core import optimizer
@@ -163,15 +164,14 @@ def centralised(params: dict, data: str, test: int, run: int, epochs: int) -> Re
     known, kept = prepared(trials), following(test, settings.subjects)
     judged = [torch.from_numpy(trials.rows([subject])) for subject in (test, kept)]
     trained = torch.from_numpy(trials.rows(sorted({*settings.subjects} - {test, kept})))
-    adam = torch.optim.Adam(network.parameters(), lr=RATE)
+    adam = Adam(network.parameters())
     reached = [_judged(network, known, labels, trained, judged)]
     for epoch in range(epochs):
         draw = generator(settings.seed, Purpose.DATA, number, agent=1000, t=epoch)
         order = torch.from_numpy(draw.permutation(len(trained)))
         for rows in trained[order].split(BATCH):
-            adam.zero_grad()
-            torch.nn.functional.cross_entropy(network(known.select(rows)), labels[rows]).backward()
-            adam.step()
+            outputs = network(known.select(rows))
+            adam.descend(torch.nn.functional.cross_entropy(outputs, labels[rows]), RATE)
             network.constrain()
         reached.append(_judged(network, known, labels, trained, judged))
     accuracy, validation = np.array(reached).T
