@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import _thread
 import argparse
+import contextlib
 import os
 import runpy
 import signal
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 
@@ -35,12 +38,48 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     environment.keep_inside()
     os.chdir(ROOT)
+    with _ctrl_c() as pressed:
+        try:
+            return options.command(options)
+        except BaseException as error:
+            if pressed or isinstance(error, KeyboardInterrupt):
+                kept = f"interrupted; {KEPT[options.name]}"
+                return _refused(f"\n{options.name}", kept, INTERRUPTED)
+            if isinstance(error, CommandError):
+                return _refused(options.name, error)
+            raise
+
+
+@contextlib.contextmanager
+def _ctrl_c() -> Iterator[list[int]]:
+    """Raise KeyboardInterrupt at Ctrl-C and note it, as the exception may be lost on its way.
+
+    A library that is being imported may put one of its own in its place; a callback from compiled
+    code can only ignore it, and then it is raised once more.
+    """
+    pressed: list[int] = []
+    handler, hook = signal.getsignal(signal.SIGINT), sys.unraisablehook
+
+    def note(number: int, frame: FrameType | None) -> None:
+        pressed.append(number)
+        raise KeyboardInterrupt
+
+    def ignored(lost: sys.UnraisableHookArgs) -> None:
+        if lost.exc_type is KeyboardInterrupt:
+            threading.Timer(0.1, _thread.interrupt_main).start()
+        elif not pressed:  # else it is what an interrupted library says of something half-made
+            hook(lost)
+
+    if handler is not signal.default_int_handler:  # somebody else heeds it, or it is to be ignored
+        yield pressed
+        return
+    signal.signal(signal.SIGINT, note)
+    sys.unraisablehook = ignored
     try:
-        return options.command(options)
-    except CommandError as error:
-        return _refused(options.name, error)
-    except KeyboardInterrupt:
-        return _refused(f"\n{options.name}", f"interrupted; {KEPT[options.name]}", INTERRUPTED)
+        yield pressed
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        sys.unraisablehook = hook
 
 
 def _refused(command: str, reason: object, code: int = 2) -> int:
@@ -244,6 +283,7 @@ def _bench(options: argparse.Namespace) -> int:
 
 if __name__ == "__main__":
     code = main()
-    if code == INTERRUPTED:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # once is enough: what follows only cleans up
+    if code == INTERRUPTED:  # all is put away and said; what libraries hold half-made may complain
+        sys.stdout.flush()
+        os._exit(code)
     sys.exit(code)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import signal
 import sys
@@ -290,14 +291,17 @@ def _taken(outcome: Outcome) -> str:
 def _silent_end() -> Iterator[None]:
     """End the kernel and its workers at once when Ctrl-C comes.
 
-    Asked politely they answer with tracebacks of their own. Nothing is lost by it: a shard is kept
-    whole or not at all.
+    Asked politely they answer with tracebacks of their own, and papermill with the news that its
+    kernel died. Nothing is lost by it: a shard is kept whole or not at all.
     """
 
     def end(number: int, frame) -> None:
+        logging.disable()
         for child in psutil.Process().children(recursive=True):
             with contextlib.suppress(psutil.Error):
                 child.kill()
+        if callable(before):
+            before(number, frame)
         raise KeyboardInterrupt
 
     before = signal.signal(signal.SIGINT, end)

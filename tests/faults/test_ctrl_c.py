@@ -104,9 +104,50 @@ def test_tests(tmp_path):
 
 def test_benchmarks(tmp_path):
     said, errors = interrupted(
-        tmp_path, "bench", "--only", "logistic", when=says(tmp_path, "== logistic")
+        tmp_path, "bench", "--only", "attacks", when=says(tmp_path, "== attacks")
     )
     assert "Traceback" not in said and one_line(errors, "bench")
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "exec('press()')",  # Python then ends by the signal, even if the interrupt was caught
+        "ctypes.CFUNCTYPE(None)(press)()",  # an exception in a callback is ignored
+        "import_that_fails()",  # another exception takes its place
+        "press()",
+    ],
+)
+def test_no_place_loses_it(place, tmp_path):
+    code = f"""
+import ctypes, runpy, signal, sys, time
+from companion.publish import verify
+
+def press():
+    signal.raise_signal(signal.SIGINT)
+    time.sleep(0.01)
+
+def import_that_fails():
+    try:
+        press()
+    except BaseException:
+        raise ImportError("a bad install") from None
+
+def run(*options):
+    {place}
+    while True:
+        time.sleep(0.01)
+
+verify.run = run
+sys.argv = ["companion", "verify"]
+runpy.run_module("companion", run_name="__main__")
+"""
+    (tmp_path / "pressed.py").write_text(code)
+    ended = subprocess.run(
+        [sys.executable, "-m", "pressed"],
+        cwd=tmp_path, capture_output=True, text=True, timeout=STOP_SECONDS, preexec_fn=heeds_ctrl_c,
+    )  # fmt: skip
+    assert ended.returncode == command.INTERRUPTED and one_line(ended.stderr, "verify")
 
 
 def test_the_lab(tmp_path, monkeypatch):
