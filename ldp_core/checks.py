@@ -112,7 +112,8 @@ def candidates(name: str, numbers) -> tuple[float, ...]:
 def instance(name: str, value, wanted: type) -> Any:
     """Return `value` if it is of the type wanted, or say which argument is not."""
     if not isinstance(value, wanted):
-        raise ValueError(f"{name} = {shown(value)} must be a {wanted.__module__}.{wanted.__name__}")
+        rule = "True or False" if wanted is bool else f"a {wanted.__module__}.{wanted.__name__}"
+        raise ValueError(f"{name} = {shown(value)} must be {rule}")
     return value
 
 

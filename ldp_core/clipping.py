@@ -16,6 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ldp_core import checks
+
 
 def clipped(gradients: np.ndarray, clip: float) -> np.ndarray:
     """Return the gradients `[..., dim]`, those longer than `clip` shortened to it."""
@@ -36,8 +38,13 @@ class Clipped:
     samples: int = 1
     cone: bool = False
 
+    def __post_init__(self) -> None:
+        checks.every("clip", self.clip, checks.positive, "be positive and finite")
+        for name, least in (("warm_up", 0), ("samples", 1)):
+            checks.whole(name, getattr(self, name), least)
+
     def __call__(self, theta: np.ndarray, t: int) -> np.ndarray:
-        gradients = np.asarray(self.per_sample(theta, t), dtype=np.float64)
+        gradients = checks.reals(f"per_sample(theta, {t})", self.per_sample(theta, t))
         seen = self.samples * (self.warm_up + t + 1)
         if gradients.ndim != 4 or gradients.shape[2] != seen:
             found = f"gradients have shape {gradients.shape} at t = {t}"

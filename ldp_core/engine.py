@@ -35,8 +35,7 @@ COMPILED = not isinstance(numba, SimpleNamespace)
 
 STATE, DRAWS, PAIR = "runs agents dim", "runs 2 agents dim", "2 runs agents dim"
 STATES = dict.fromkeys(("theta", "psi", "gradients"), STATE)
-NETWORK: dict = {"d": "agents", "lam": float, "mz": "agents"}
-NETWORK |= {"R": "agents agents", "C": "agents agents"}
+NETWORK = {"d": "agents", "mz": "agents", "R": "agents agents", "C": "agents agents"}
 
 
 @dataclass(frozen=True)
@@ -76,7 +75,7 @@ class Compiled:
         return State(t + 1, following[0], following[1], z), messages
 
 
-@layout(**STATES, coins=DRAWS, dither=DRAWS, **NETWORK, levels=PAIR, following=PAIR)
+@layout(**STATES, coins=DRAWS, dither=DRAWS, **NETWORK, lam=float, levels=PAIR, following=PAIR)
 @numba.njit(cache=True, error_model="numpy")
 def _compiled_step(theta, psi, gradients, coins, dither, d, lam, mz, R, C, levels, following):
     """Write messages and next states, theta's and psi's; return whether levels and draws fit."""

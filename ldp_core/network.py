@@ -46,8 +46,7 @@ class Network:
             if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or len(matrix) < 2:
                 rule = "it must be square, with at least two agents"
                 raise ValueError(f"{name} has shape {matrix.shape}: {rule}")
-            if not np.isfinite(matrix).all():
-                raise ValueError(f"{name} must be finite")
+            every(name, matrix, np.isfinite, "be finite")
         if self.R.shape != self.C.shape:
             raise ValueError(f"R is {self.R.shape} and C is {self.C.shape}: they must agree")
         _check_assumption_4(self.R, self.C)
@@ -193,10 +192,9 @@ def _matrix(name: str, agents: int, edges: Iterable, weight: float | None) -> np
             raise ValueError(f"{edge} has no weight, and there is no common one")
         if matrix[receiver, sender] != 0:
             raise ValueError(f"{edge} is given twice")
-        own = real(f"{edge}: weight", one[2] if len(one) == 3 else weight)
-        matrix[receiver, sender] = every(
-            f"{edge}: weight", own, positive, "be positive (Assumption 4)"
-        )
+        named, rule = f"{edge}: weight", "be positive (Assumption 4)"
+        own = real(named, one[2] if len(one) == 3 else weight)
+        matrix[receiver, sender] = every(named, own, positive, rule)
     return matrix
 
 

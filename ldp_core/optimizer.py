@@ -114,6 +114,8 @@ class Algorithm1:
     def __post_init__(self) -> None:
         require_same_agents(self.network, self.schedules)
         quantizer.require_degree(self.degree)
+        for name in ("quantised", "at_sent"):
+            checks.instance(name, getattr(self, name), bool)
         if self.box is not None:
             checks.every("box", self.box, checks.positive, "be positive and finite")
         if self.dither is not None:
@@ -272,6 +274,8 @@ def resume(
     t and with what was sent there (`Transcript` keeps it all).
     """
     iterations = checks.whole("iterations", iterations)
+    if not callable(oracle):
+        raise ValueError(f"oracle = {checks.shown(oracle)} must be a function of (theta, t)")
     runs = range(len(state.theta)) if runs is None else runs
     if not isinstance(runs, Sequence | np.ndarray) or len(runs) != len(state.theta):
         rule = f"must be a list of run numbers, one for each of {len(state.theta)} runs of theta_0"
@@ -338,9 +342,7 @@ def _mix(matrix: np.ndarray, own: np.ndarray, sent: np.ndarray) -> np.ndarray:
 
 
 def _state_array(name: str, array, agents: int) -> np.ndarray:
-    array = checks.reals(name, array)
+    array = checks.every(name, array, np.isfinite, "be finite")
     if array.ndim != 3 or array.shape[1] != agents:
         raise ValueError(f"{name} has shape {array.shape}: it must be [runs, {agents} agents, dim]")
-    if not np.isfinite(array).all():
-        raise ValueError(f"{name} must be finite")
     return array

@@ -162,7 +162,7 @@ BROKEN = {
     "not square": (lambda: Network(np.zeros((2, 3)), np.zeros((2, 3))), r"R has shape \(2, 3\)"),
     "not finite": (
         lambda: Network([[np.nan, 0.1], [0.1, -0.1]], np.zeros((2, 2))),
-        "R must be finite",
+        "R = nan must be finite",
     ),
     "sizes differ": (lambda: Network(network.ring(3).R, network.ring(4).C), "R is .* and C is"),
     "edge to itself": (

@@ -298,7 +298,10 @@ REFUSED = {
         lambda: ALGORITHM.init(np.zeros((5, 3))),
         r"theta_0 has shape \(5, 3\): it must be \[runs, 5 agents, dim\]",
     ),
-    "theta NaN": (lambda: ALGORITHM.init(np.full((1, 5, 1), np.nan)), "theta_0 must be finite"),
+    "theta NaN": (
+        lambda: ALGORITHM.init(np.full((1, 5, 1), np.nan)),
+        "theta_0 = nan must be finite",
+    ),
     "psi shape": (
         lambda: ALGORITHM.init(np.zeros((1, 5, 3)), np.zeros((1, 5, 4))),
         "psi_0 has shape",

@@ -62,9 +62,8 @@ class Setting:
     def __post_init__(self) -> None:
         require_same_agents(self.network, self.schedules)
         m, L1 = self.network.agents, np.inf if self.L1 is None else self.L1
-        d_l = per_agent(
-            "d_l", self.d_l, m, not_negative, "be finite and not negative (Assumption 3)"
-        )
+        rule = "be finite and not negative (Assumption 3)"
+        d_l = per_agent("d_l", self.d_l, m, not_negative, rule)
         rule = "not be negative; None or inf means unknown"
         object.__setattr__(self, "d_l", d_l)
         object.__setattr__(self, "L1", per_agent("L1", L1, m, lambda x: x >= 0, rule))
@@ -250,9 +249,8 @@ class Terms:
             if (number := getattr(self, name)) is not None:
                 object.__setattr__(self, name, whole(name, number, least))
         if quantizer.require_degree(self.degree) == 1 and (self.dim is None or not self.dithered):
-            raise ValueError(
-                "degree = 1 needs dithered = True and a dim: its information is infinite"
-            )
+            rule = "needs dithered = True and a dim: its information is infinite"
+            raise ValueError(f"degree = 1 {rule}")
         if self.box is not None:
             every("box", self.box, positive, "be positive and finite")
 

@@ -9,15 +9,9 @@ coordinates of the two-point law of eq. (3). What the best attacker can gain is
 
     delta(epsilon) = max( sup_S P(S) - e^epsilon P'(S),  sup_S P'(S) - e^epsilon P(S) ).
 
-Let p and q be the probabilities that all coordinates whose two laws share exactly one level are
-there; *interior* coordinates have both laws on the same two levels, with upper probabilities a and
-b in (0, 1), f and g together. Then
-
-    sup_S P(S) - e^epsilon P'(S) = (1 - p) + integral (p f - e^epsilon q g)_+ ,
-
-between two bounds that are certain. Characteristic functions multiply under composition (Koskela et
-al. 2020; Zhu, Dong and Wang 2022); here nothing is put on a grid: the series is that of the exact
-privacy loss, and each of its errors is bounded. Proofs: docs/proofs/exact.md.
+Characteristic functions multiply under composition (Koskela et al. 2020; Zhu, Dong and Wang 2022);
+here nothing is put on a grid: the series is that of the exact privacy loss, and each of its errors
+is bounded. A coordinate is *interior* if both laws have the same two levels: docs/proofs/exact.md.
 """
 
 from __future__ import annotations

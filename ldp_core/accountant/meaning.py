@@ -42,8 +42,7 @@ def posterior(prior, delta, alpha) -> np.ndarray:
     """
     prior, alpha = _probability("prior", prior), _probability("alpha", alpha)
     power = np.minimum(1.0, alpha + advantage(delta))
-    shape = np.broadcast_shapes(alpha.shape, power.shape)
-    share = np.divide(alpha, power, out=np.ones(shape), where=power > 0)
+    share = np.divide(alpha, power, out=np.ones(power.shape), where=power > 0)
     total = prior + (1.0 - prior) * share
     return np.divide(prior, total, out=np.zeros(total.shape), where=total > 0)
 

@@ -24,7 +24,7 @@ from ldp_core import optimizer, quantizer
 from ldp_core.accountant import promise
 from ldp_core.accountant.certificate import targets, with_d_0
 from ldp_core.accountant.promise import Certificate, Terms, drift
-from ldp_core.checks import candidates, instance, whole
+from ldp_core.checks import candidates, every, instance, positive, real, whole
 from ldp_core.network import Network
 from ldp_core.optimizer import Algorithm1, Oracle, Schedules, State
 
@@ -77,7 +77,7 @@ class Plan:
             theirs, ours = getattr(oracle, name, None), getattr(terms, name)
             if theirs is None:
                 raise ValueError(f"the oracle does not say its {name}: wrap it in clipping.Clipped")
-            if not (np.all(np.asarray(theirs) <= ours) if name == "clip" else theirs == ours):
+            if np.any(theirs != (np.clip(theirs, 0, ours) if name == "clip" else ours)):
                 found = f"{name} = {theirs} is not the plan's {ours}"
                 raise ValueError(f"oracle: {found}: delta is not kept")
 
@@ -116,6 +116,8 @@ def plan(
     wanted = targets(target, instance("network", network, Network).agents)
     nu, varsigma = candidates("nu", nu), candidates("varsigma", varsigma)
     training = whole("iterations", iterations, 1)
+    for name, guess in (("distance", distance), ("pull", pull)):
+        every(name, real(name, guess), positive, "be positive and finite")
 
     def terms_of(lam_0: float, decay: float, exponent: float) -> Terms:
         schedules = Schedules(lam_0, decay, (1.0,) * network.agents, (exponent,) * network.agents)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import doctest
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -84,9 +85,15 @@ def test_the_papers_algorithm_with_the_plans_schedules_is_refused():
         FOUND.require(Algorithm1(RING, FOUND.schedules), ORACLE)
 
 
+def saying(**facts) -> SimpleNamespace:
+    """Return an oracle that says of itself what `Clipped` would refuse to say."""
+    return SimpleNamespace(**{"clip": 0.5, "warm_up": 50, "samples": 1, **facts})
+
+
 ORACLES = {
     "says nothing": (lambda theta, t: theta, "the oracle does not say its clip"),
-    "clips by nothing": (Clipped(per_sample, math.nan, 50), "clip = nan is not the plan's"),
+    "clips by nothing": (saying(clip=math.nan), "clip = nan is not the plan's"),
+    "turns gradients round": (saying(clip=-5.0), "clip = -5.0 is not the plan's"),
     "clips less": (Clipped(per_sample, 0.6, 50), "clip = 0.6 is not the plan's"),
     "waits less": (Clipped(per_sample, 0.5, 40), "warm_up = 40 is not the plan's 50"),
     "other samples": (Clipped(per_sample, 0.5, 50, 2), "samples = 2 is not the plan's 1"),

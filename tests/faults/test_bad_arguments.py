@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from ldp_core import audit, network, optimizer, quantizer, randomness
+from ldp_core import audit, clipping, network, optimizer, quantizer, randomness
 from ldp_core.accountant import (
     certificate,
     exact,
@@ -41,6 +41,10 @@ def audited(
     mechanism=lambda which, random, count: random.random((count, 2)), samples=100, **options
 ):
     return audit.audit(mechanism, samples, **{"seed": 0, **options})
+
+
+def clipped(**options):
+    return clipping.Clipped(lambda theta, t: None, **{"clip": 1.0, **options})
 
 
 def planned(**options):
@@ -125,6 +129,29 @@ CASES = {
         "generator = 0 must be a numpy",
     ),
     "z of half a step": (lambda: PAPER.z(2.5), "iterations = 2.5 must be a whole number"),
+    "a clip below zero": (lambda: clipped(clip=-5.0), "clip = -5.0 must be positive and finite"),
+    "no clip": (lambda: clipped(clip=None), "clip = None must be real numbers"),
+    "a clip without end": (
+        lambda: clipped(clip=math.inf),
+        "clip = inf must be positive and finite",
+    ),
+    "half a warm-up": (lambda: clipped(warm_up=2.5), "warm_up = 2.5 must be a whole number"),
+    "no sample": (lambda: clipped(samples=0), "samples = 0 must be at least 1"),
+    "gradients of nothing": (
+        lambda: clipped()(ZEROS, 0),
+        r"per_sample\(theta, 0\) = None must be real numbers",
+    ),
+    "quantised in words": (
+        lambda: Algorithm1(PAPER, SCHEDULES, quantised="no"),
+        "quantised = 'no' must be True or False",
+    ),
+    "sometimes at the sent value": (
+        lambda: Algorithm1(PAPER, SCHEDULES, at_sent=None),
+        "at_sent = None must be True or False",
+    ),
+    "no oracle": (lambda: run(None), r"oracle = None must be a function of \(theta, t\)"),
+    "a distance below zero": (lambda: planned(distance=-1.0), "distance = -1.0 must be positive"),
+    "a pull of text": (lambda: planned(pull="hard"), "pull = 'hard' must be one real number"),
     "no network": (
         lambda: Algorithm1(None, SCHEDULES),
         "network = None must be a ldp_core.network.Network",
