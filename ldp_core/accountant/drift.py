@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 
 from ldp_core import quantizer
-from ldp_core.checks import every, not_negative, per_agent, positive, whole
+from ldp_core.checks import every, instance, not_negative, per_agent, positive, whole
 from ldp_core.network import Network
 from ldp_core.optimizer import Schedules, require_same_agents
 
@@ -63,9 +63,8 @@ class Setting:
         require_same_agents(self.network, self.schedules)
         m, L1 = self.network.agents, np.inf if self.L1 is None else self.L1
         rule = "be finite and not negative (Assumption 3)"
-        d_l = per_agent("d_l", self.d_l, m, not_negative, rule)
+        object.__setattr__(self, "d_l", per_agent("d_l", self.d_l, m, not_negative, rule))
         rule = "not be negative; None or inf means unknown"
-        object.__setattr__(self, "d_l", d_l)
         object.__setattr__(self, "L1", per_agent("L1", L1, m, lambda x: x >= 0, rule))
         for name, least in (("warm_up", 0), ("samples", 1)):
             object.__setattr__(self, name, whole(name, getattr(self, name), least))
@@ -242,9 +241,10 @@ class Terms:
 
     def __post_init__(self) -> None:
         require_same_agents(self.network, self.schedules)
-        own = self.clip, self.network.agents
-        clip = per_agent("clip", *own, not_negative, "be finite and not negative")
-        object.__setattr__(self, "clip", clip)
+        own = self.clip, self.network.agents, not_negative, "be finite and not negative"
+        object.__setattr__(self, "clip", per_agent("clip", *own))
+        for name in ("dithered", "cone"):
+            instance(name, getattr(self, name), bool)
         for name, least in (("warm_up", 0), ("samples", 1), ("copies", 1), ("dim", 1)):
             if (number := getattr(self, name)) is not None:
                 object.__setattr__(self, name, whole(name, number, least))

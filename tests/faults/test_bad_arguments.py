@@ -151,6 +151,7 @@ CASES = {
     ),
     "no oracle": (lambda: run(None), r"oracle = None must be a function of \(theta, t\)"),
     "a distance below zero": (lambda: planned(distance=-1.0), "distance = -1.0 must be positive"),
+    "a cone in words": (lambda: planned(cone="no"), "cone = 'no' must be True or False"),
     "a pull of text": (lambda: planned(pull="hard"), "pull = 'hard' must be one real number"),
     "no network": (
         lambda: Algorithm1(None, SCHEDULES),
