@@ -54,12 +54,12 @@ MAY = {  # a room of ldp_core or companion, and the rooms that it may import fro
     # not of the optimizer
     "companion.problems": {f"ldp_core.{name}" for name in ("checks", "quantizer", "randomness")},
     "companion.attacks": {"companion.data", "companion.problems"}
-    | {f"ldp_core.{name}" for name in ("optimizer", "quantizer", "randomness")},
+    | {f"ldp_core.{name}" for name in ("accountant", "optimizer", "quantizer", "randomness")},
     "companion.claims": {"companion.data", "companion.files", "companion.intervals"},
     "companion.params": {"companion.files"}
     | {f"ldp_core.{name}" for name in ("checks", "network", "optimizer", "randomness")},
     "companion.house": {"companion.files"},
-    "companion.neighbours": {"companion.intervals", "companion.params"}
+    "companion.neighbours": {"companion.attacks", "companion.intervals", "companion.params"}
     | {f"ldp_core.{name}" for name in ("accountant", "checks", "network", "optimizer")}
     | {f"ldp_core.{name}" for name in ("quantizer", "randomness")},
     "companion.mushrooms": STUDY,

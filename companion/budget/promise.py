@@ -16,6 +16,7 @@ import pandas as pd
 
 from companion import mushrooms as convergence
 from companion import runs
+from companion.attacks.steered import steered
 from companion.budget.params import BLOCK, Params
 from companion.data import mushrooms, streams
 from companion.mushrooms import problem
@@ -23,7 +24,7 @@ from companion.params import AGENTS
 from companion.problems import centred
 from ldp_core import audit, optimizer, quantizer
 from ldp_core.accountant import promise_plan
-from ldp_core.accountant.promise import certify, steered
+from ldp_core.accountant.promise import certify
 from ldp_core.accountant.promise_plan import Plan
 from ldp_core.optimizer import Algorithm1, Schedules
 
@@ -109,7 +110,7 @@ def audited(params: dict, target: float, agent: int) -> dict[str, np.ndarray]:
     """Return what is proven against an agent whose neighbours do their worst: `lower`.
 
     Two samples that stay clipped, neighbours who put every state where a level shows most of it
-    (`accountant.promise.steered`), and an attacker who knows both worlds; at confidence 1 - RISK.
+    (`attacks.steered`), and an attacker who knows both worlds; at confidence 1 - RISK.
     """
     settings = Params(**params)
     terms, trials = planned(settings, target).terms, settings.promise_audit_samples

@@ -21,6 +21,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from companion.attacks.steered import attained
 from companion.neighbours import mechanisms, products
 from companion.neighbours.mechanisms import Gaussian, Laplace, NoisyGradients, Ternary, Weakened
 from companion.params import FLOAT_BITS, HEADER_BITS, Params
@@ -187,8 +188,8 @@ def reached(bench: Bench, algorithm, T: int) -> float:
     """Return the total variation of one pair of samples after T iterations: any delta is above it.
 
     Two samples whose gradients are opposite, while neighbours keep both clipped: the states are
-    apart along their row by `promise.attained`, or by all that is certified where nothing cancels.
-    Two levels are told apart best with one world's state on the grid (at zero): whether the other's
+    apart along their row by `attained`, or by all that is certified where nothing cancels. Two
+    levels are told apart best with one world's state on the grid (at zero): whether the other's
     level differs there is decided by independent coins. Normal noise has a closed form. For Laplace
     noise and smooth coins it is a lower bound (`products`), for the agent that moves farthest.
     """
@@ -214,5 +215,5 @@ def _apart(bench: Bench, algorithm, T: int) -> np.ndarray:
     d_0 = np.asarray(terms.schedules.d_0)
     if isinstance(algorithm, NoisyGradients | Weakened):
         return (bench.shifts(algorithm, T).followed / d_0 / mechanisms.UP)[..., None]
-    both = [np.stack(promise.attained(terms, i, T), axis=1) for i in range(len(d_0))]
+    both = [np.stack(attained(terms, i, T), axis=1) for i in range(len(d_0))]
     return np.stack(both, axis=1) / terms.schedules.step(np.arange(T))[..., None]

@@ -10,17 +10,10 @@ import math
 import numpy as np
 import pytest
 
+from companion.attacks.steered import attained, steered
 from ldp_core import audit, clipping, network, quantizer
 from ldp_core.accountant.certificate import with_d_0
-from ldp_core.accountant.promise import (
-    Terms,
-    attained,
-    calibrate,
-    certificate,
-    drift,
-    shifts,
-    steered,
-)
+from ldp_core.accountant.promise import Terms, calibrate, certificate, drift, shifts
 from ldp_core.accountant.promise_plan import plan
 from ldp_core.optimizer import Algorithm1, Schedules
 

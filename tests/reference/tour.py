@@ -131,7 +131,7 @@ def _promised(np, net, clipping, promise, promise_plan) -> list:
     certified = promise.certify(plan.terms, 30)
     found = [plan.certificate.delta, plan.schedules.d_0, last.theta, certified.program]
     found += [certified.profile(0.5), certified.mu, len(str(certified)), plan.terms.unit]
-    return [*found, promise.steered(plan.terms, 0, 4)]
+    return found
 
 
 def _attacked(np) -> list:
