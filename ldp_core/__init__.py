@@ -5,4 +5,8 @@ Distributed Online Stochastic Optimization". Import the rooms you need: `from ld
 network, optimizer`. numpy is all that it needs. What the notebooks need is in `companion`.
 """
 
+from ldp_core.checks import guard
+
 __version__ = "0.2.0"
+
+guard(__name__, "schedules network randomness quantizer optimizer clipping distinguishers audit")

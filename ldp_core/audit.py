@@ -12,12 +12,9 @@ P'(A), so it
     2. picks on a second batch the score, the threshold and the form of the bound,
     3. counts A = {score > threshold} on a third batch that nothing was chosen on.
 
-So the bound is valid for every mechanism, every distinguisher and every number of samples; a bad
-distinguisher only makes it weak. If `lower` exceeds what an accountant claims, then the claim is
-refuted, or an event of probability at most 1 - confidence has happened.
+So the bound is valid for every mechanism, distinguisher and number of samples. If `lower` exceeds a
+claim, then the claim is refuted, or an event of probability at most 1 - confidence has happened.
 """
-
-from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
@@ -80,9 +77,8 @@ def audit(
     samples = checks.whole("samples", samples, FEWEST_SAMPLES)
     fit, select = int(FIT * samples), int(SELECT * samples)
     trials = samples - fit - select
-    if not isinstance(distinguishers, Mapping) or not distinguishers:
-        rule = "must map at least one name to a function"
-        raise ValueError(f"distinguishers = {distinguishers!r} {rule}")
+    if not distinguishers:
+        raise ValueError("distinguishers = {} must map at least one name to a function")
 
     def source(stage: int, which: int) -> Callable[[int], np.ndarray]:
         private = _private(seed, stage, which)
@@ -173,8 +169,16 @@ def _count(draw: Callable, trials: int, features: int, score: Score, threshold: 
 
 def clopper_pearson(hits, trials: int, alpha: float) -> tuple[np.ndarray, np.ndarray]:
     """Return (lower, upper) for the probability of a hit; each is wrong with chance <= alpha."""
+    _require_counts(trials, alpha, hits=hits)
     hits = np.asarray(hits, dtype=np.float64)
     return _lower(hits, trials, alpha), 1.0 - _lower(trials - hits, trials, alpha)
+
+
+def _require_counts(trials: int, alpha: float, **counts) -> None:
+    checks.whole("trials", trials, 1)
+    checks.every("alpha", alpha, lambda x: (x > 0) & (x < 1), "lie in (0, 1)")
+    for name, count in counts.items():
+        checks.every(name, count, lambda x: (x >= 0) & (x <= trials), f"lie in [0, {trials}]")
 
 
 def _lower(hits: np.ndarray, trials: int, alpha: float) -> np.ndarray:
@@ -226,6 +230,7 @@ def separate_bound(hits, false_hits, trials: int, alpha: float) -> np.ndarray:
 
     Strong when one of the two is near 0 or 1, as for levels that only one data set can send.
     """
+    _require_counts(trials, alpha, hits=hits, false_hits=false_hits)
     lower, _ = clopper_pearson(hits, trials, alpha / 2)
     _, upper = clopper_pearson(false_hits, trials, alpha / 2)
     return lower - upper
@@ -237,6 +242,7 @@ def pooled_bound(hits, false_hits, trials: int, alpha: float) -> np.ndarray:
     Up to 1.41 times sharper than `separate_bound` when P(A) = 1 - P'(A). Clopper-Pearson holds for
     guesses of two different probabilities by Hoeffding (1956): docs/proofs/exact.md, section 4.
     """
+    _require_counts(trials, alpha, hits=hits, false_hits=false_hits)
     return 2.0 * clopper_pearson(hits + trials - false_hits, 2 * trials, alpha)[0] - 1.0
 
 

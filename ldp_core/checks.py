@@ -4,19 +4,22 @@
     Traceback (most recent call last):
     ValueError: iterations = 10.0 must be a whole number
 
-Compiled loops do not look where they read. `layout` is the guard before them: it says how the
-arrays of a function fit together, and refuses those that do not.
+`guard` lets all public functions of a module ask for what their annotations say. Compiled loops do
+not look where they read: `layout` says how their arrays fit together, and refuses others.
 """
 
-from __future__ import annotations
-
 import functools
+import importlib
 import inspect
 import operator
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from types import UnionType
+from typing import Any, Union, get_args, get_origin
 
 import numpy as np
+
+KINDS: dict[Any, str] = {bool: "True or False", str: "text", Callable: "a function"}
+KINDS |= {Mapping: "a dictionary", list: "a list", Sequence: "a list", tuple: "a tuple"}
 
 
 def whole(name: str, number, least: int = 0) -> int:
@@ -75,12 +78,12 @@ def per_agent(name: str, numbers, agents: int, is_good: Callable, rule: str) -> 
     return np.broadcast_to(array, (agents,))
 
 
-def array(name: str, values, shape: tuple[int, ...]) -> np.ndarray:
-    """Return `values` if they are a numpy array of real numbers of exactly this shape."""
+def array(name: str, values, shape: tuple[int, ...] | None = None) -> np.ndarray:
+    """Return `values` if they are a numpy array of real numbers, of exactly this shape if given."""
     if not isinstance(values, np.ndarray) or values.dtype.kind not in "iuf":
-        rule = f"a numpy array of real numbers of shape {shape}"
+        rule = "a numpy array of real numbers" + (f" of shape {shape}" if shape else "")
         raise ValueError(f"{name} = {shown(values)} must be {rule}")
-    if values.shape != shape:
+    if shape not in (None, values.shape):
         raise ValueError(f"{name} has shape {values.shape}: it must be {shape}")
     return values
 
@@ -88,17 +91,10 @@ def array(name: str, values, shape: tuple[int, ...]) -> np.ndarray:
 def fit(**arrays) -> tuple[int, ...]:
     """Return the shape of several arrays together, or say which ones are not of one shape."""
     try:
-        return np.broadcast_shapes(*(np.shape(array) for array in arrays.values()))
+        return np.broadcast_shapes(*{np.shape(array) for array in arrays.values()})
     except ValueError:
         shapes = ", ".join(f"{name} of shape {np.shape(array)}" for name, array in arrays.items())
         raise ValueError(f"{shapes} do not fit together: axes must be equal or one") from None
-
-
-def broadcast(**numbers) -> tuple[np.ndarray, ...]:
-    """Return real numbers as float64 arrays of one shape, each seen as often as needed."""
-    arrays = {name: reals(name, value) for name, value in numbers.items()}
-    fit(**arrays)
-    return np.broadcast_arrays(*arrays.values())
 
 
 def candidates(name: str, numbers) -> tuple[float, ...]:
@@ -111,8 +107,8 @@ def candidates(name: str, numbers) -> tuple[float, ...]:
 
 def instance(name: str, value, wanted: type) -> Any:
     """Return `value` if it is of the type wanted, or say which argument is not."""
-    if not isinstance(value, wanted):
-        rule = "True or False" if wanted is bool else f"a {wanted.__module__}.{wanted.__name__}"
+    if not isinstance(value, wanted) or (isinstance(value, str) and wanted is not str):
+        rule = KINDS.get(wanted) or f"a {wanted.__module__}.{wanted.__name__}"
         raise ValueError(f"{name} = {shown(value)} must be {rule}")
     return value
 
@@ -123,13 +119,68 @@ def shown(value, most: int = 60) -> str:
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
+ASKED: dict[Any, Callable[[str, Any], Any]] = {int: whole, float: real, np.ndarray: array}
+ASKED |= {inspect.Parameter.empty: reals, Any: lambda name, value: None}
+
+
+def guard(package: str, rooms: str) -> None:
+    """Import modules, and let their public functions and methods ask for what is annotated.
+
+    An argument without annotation is real numbers; those and the numpy arrays of a function fit
+    together. `Any` is not asked for anything. Data classes ask by themselves, in `__post_init__`.
+    """
+    for module in (importlib.import_module(f"{package}.{room}") for room in rooms.split()):
+        for key, value in list(vars(module).items()):
+            if key.startswith("_") or getattr(value, "__module__", None) != module.__name__:
+                continue
+            if not inspect.isclass(value) and hasattr(value, "__annotations__"):
+                setattr(module, key, _asking(value))
+            for part, method in list(vars(value).items()) if inspect.isclass(value) else ():
+                written = inspect.isfunction(method) and method.__code__.co_filename != "<string>"
+                if written and (part in ("__init__", "__call__") or not part.startswith("_")):
+                    setattr(value, part, _asking(method))
+
+
+def _asking(function: Callable) -> Callable:
+    """Return the function behind questions: is each argument what it is annotated to be?"""
+    parameters = dict(inspect.signature(function).parameters)
+    asked = {name: _question(own.annotation) for name, own in parameters.items() if name != "self"}
+    joint = [name for name, ask in asked.items() if ask in (reals, array)]
+    optional = {name for name, own in parameters.items() if own.default is None}
+
+    @functools.wraps(function)
+    def asking(*given, **named):
+        arguments = {**dict(zip(parameters, given, strict=False)), **named}
+        for name, value in arguments.items():
+            if name in asked and not (value is None and name in optional):
+                asked[name](name, value)
+        if len(joint) > 1:
+            fit(**{name: arguments[name] for name in joint if arguments.get(name) is not None})
+        return function(*given, **named)
+
+    return asking
+
+
+def _question(kind) -> Callable[[str, Any], Any]:
+    """Return the function (name, value) that refuses what is not of this kind."""
+    origin = get_origin(kind) or kind
+    if origin in (Union, UnionType):
+        kinds = [(get_origin(part) or part, _question(part)) for part in get_args(kind)]
+
+        def either(name: str, value) -> None:
+            fitting = (ask for part, ask in kinds if isinstance(value, part))
+            next(fitting, kinds[0][1])(name, value)
+
+        return either
+    return ASKED.get(origin) or functools.partial(instance, wanted=origin)
+
+
 def layout(**rules: str | type) -> Callable[[Callable], Callable]:
     """Return a decorator: the function refuses arrays that do not fit together before it reads one.
 
         @layout(theta="runs agents dim", labels="runs >=seen", seen=int, lam=float)
 
-    A name stands for one size wherever it occurs. `int` is a whole number that others may refer to,
-    `float` any number. Every argument of the function must be named.
+    A name stands for one size wherever it occurs, `int` for a whole number that others refer to.
     """
 
     def guard(function: Callable) -> Callable:

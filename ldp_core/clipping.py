@@ -9,8 +9,6 @@ An oracle is a function (theta, t) -> gradients. One that keeps a promise also *
 most 60 degrees, as for logistic and softmax regression. `accountant.promise` counts on these.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

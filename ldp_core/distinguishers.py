@@ -5,8 +5,6 @@
 [0.847, -0.847]
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from functools import partial

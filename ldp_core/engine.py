@@ -9,12 +9,9 @@
     True
 
 `Compiled(algorithm)` takes the place of the plain one, which is what to read, in long experiments.
-Without numba, or for smoother coins or a box, it is the plain one. Each run is computed with
-the operations of the plain one in the same order (no fused or reassociated arithmetic): results do
-not depend on the batch.
+Without numba, or for smoother coins or a box, it is the plain one. Operations come in the order of
+the plain one: results do not depend on the batch.
 """
-
-from __future__ import annotations
 
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -22,7 +19,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from ldp_core import quantizer
-from ldp_core.checks import layout
+from ldp_core.checks import guard, layout
 from ldp_core.optimizer import Algorithm1, Coins, Draws, Messages, State
 
 try:
@@ -125,3 +122,6 @@ def _mix(matrix, i, own, sent, mixed):
         if matrix[i, j] > 0:
             for c in range(len(own)):
                 mixed[c] += matrix[i, j] * sent[j, c]
+
+
+guard("ldp_core", "engine")

@@ -10,15 +10,13 @@ with weight R_ij; an edge j -> i of C means that agent j pushes C_ij Q(psi^j) to
 row sums, C zero column sums. Agents are numbered from 0; the paper's agent i is our agent i - 1.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from ldp_core.checks import every, instance, positive, real, reals, shown, whole
+from ldp_core.checks import every, positive, real, reals, shown, whole
 
 TOLERANCE = 1e-12  # rounding allowed in a sum that must be zero
 
@@ -30,9 +28,8 @@ PAPER_C_EDGES = ((0, 1), (1, 2), (2, 3), (3, 4), (4, 0), (0, 3), (3, 1))
 class Network:
     """Matrices R and C that satisfy Assumption 4, and u_i > 0 for every agent.
 
-    The update divides by m [z_t^i]_i, which tends to u_i (Lemma 4), and u_i = 0 for an agent whose
-    messages do not reach everybody through R. So G_R must be strongly connected, which is more than
-    Assumption 4 asks; C keeps the paper's condition.
+    The update divides by m [z_t^i]_i, which tends to u_i (Lemma 4). So G_R must be strongly
+    connected, which is more than Assumption 4 asks; C keeps the paper's condition.
     """
 
     R: np.ndarray
@@ -143,7 +140,6 @@ def ring(agents: int, weight: float = 0.2) -> Network:
 
 def exponential(agents: int, weight: float = 0.2) -> Network:
     """Return the exponential graph: agent j sends to j + 1, j + 2, j + 4, ... (mod agents)."""
-    agents = whole("agents", agents, 2)
     hops = [2**k for k in range(max(1, (agents - 1).bit_length())) if 2**k < agents]
     edges = [(j, (j + hop) % agents) for j in range(agents) for hop in hops]
     return from_edges(agents, edges, edges, weight)
@@ -158,7 +154,6 @@ def random_strongly_connected(
     an agent of R, or leave an agent of C, add up to between mixing / 2 and `mixing` < 1.
     """
     agents = whole("agents", agents, 2)
-    instance("generator", generator, np.random.Generator)
     rule = "lie in (0, 1), so that 1 + R_ii > 0 (Assumption 4)"
     every("mixing", mixing, lambda x: (x > 0) & (x < 1), rule)
     every("density", density, lambda x: (x >= 0) & (x <= 1), "lie in [0, 1]")

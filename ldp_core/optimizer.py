@@ -18,11 +18,9 @@ in, the next state and the messages of this iteration come out. Algorithm 1, eq.
 g_t^i is the gradient at theta_t^i over everything agent i has seen up to and including time t.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, cast
+from typing import NamedTuple, Protocol, cast, runtime_checkable
 
 import numpy as np
 
@@ -44,7 +42,8 @@ class Dithered(NamedTuple):
 
 
 Draws = np.ndarray | Dithered | None  # what one step consumes: coins, with a dither, or nothing
-Coins = Callable[[Sequence[int], int, int], Draws]  # (run numbers, t, dim) -> uniform numbers
+Runs = Sequence[int] | np.ndarray  # the numbers of the runs of a batch
+Coins = Callable[[Runs, int, int], Draws]  # (runs, t, dim) -> uniform numbers
 
 
 @dataclass(frozen=True)
@@ -82,6 +81,7 @@ class Messages(NamedTuple):
 _Step = tuple[State, Messages]
 
 
+@runtime_checkable
 class Algorithm(Protocol):
     """What `run` needs to know of an algorithm."""
 
@@ -242,7 +242,6 @@ def require_same_agents(network: Network, schedules: Schedules) -> None:
 
 def metropolis(network: Network) -> np.ndarray:
     """Return Metropolis weights on the undirected graph under R and C: doubly stochastic."""
-    checks.instance("network", network, Network)
     linked = (network.R > 0) | (network.C > 0)
     linked = linked | linked.T
     degree = linked.sum(axis=1)
@@ -264,20 +263,16 @@ def resume(
     iterations: int,
     *,
     seed: int,
-    runs: Sequence[int] | None = None,
+    runs: Runs | None = None,
     observe: Callable[[State, Messages], None] | None = None,
 ) -> State:
     """Return the state `iterations` steps later; runs that are cut and resumed end in equal bits.
 
-    `runs` are the numbers of the runs in this batch (0, 1, 2, ... by default): the coins of a run
-    depend on (seed, its number) alone. `observe(state, messages)` is called with the state at each
-    t and with what was sent there (`Transcript` keeps it all).
+    `runs` are the numbers of the runs (0, 1, 2, ... by default): the coins of one depend on (seed,
+    its number) alone. `observe(state, messages)` gets each state, and what was sent in it.
     """
-    iterations = checks.whole("iterations", iterations)
-    if not callable(oracle):
-        raise ValueError(f"oracle = {checks.shown(oracle)} must be a function of (theta, t)")
     runs = range(len(state.theta)) if runs is None else runs
-    if not isinstance(runs, Sequence | np.ndarray) or len(runs) != len(state.theta):
+    if len(runs) != len(state.theta):
         rule = f"must be a list of run numbers, one for each of {len(state.theta)} runs of theta_0"
         raise ValueError(f"runs = {checks.shown(runs)} {rule}")
     coins = algorithm.coins(seed)

@@ -16,14 +16,10 @@ So E[Q(y)] = y, and the variance a (1 - a) d**2 is at most d**2 / 4.
 
 With a *public dither* (Gray and Stockham 1993; ours, not the paper's) the grid is moved by U d, U
 uniform in [0, 1), fresh for every coordinate and message, known to everybody and independent of the
-data: value = (level + U) * step. With `degree` p (ours too) the level is that of eq. (3) for y plus
-p - 1 private uniform numbers in [-d/2, d/2]: one of the p + 1 grid points nearest to y, with the
-values of the B-spline of degree p as weights, which one coin decides. Still E[value] = y; for
-p >= 2 the variance is (p + 1) d**2 / 12 wherever y lies, and the law of the level moves smoothly
-with y: a shift of eps steps costs eps**2, not eps. Proofs: docs/proofs/promise.md, section 1.
+data: value = (level + U) * step. With `degree` p (ours too) the level is one of the p + 1 grid
+points nearest to y, with the values of the B-spline of degree p as weights. Still E[value] = y; for
+p >= 2 a shift of eps steps costs eps**2, not eps. Proofs: docs/proofs/promise.md, section 1.
 """
-
-from __future__ import annotations
 
 import math
 from functools import lru_cache
@@ -63,9 +59,8 @@ def pmf(y, step, dither=None) -> Pmf:
     Raises ValueError when a step is not positive and finite, a dither is not in [0, 1), an input is
     not finite, or |y| / step exceeds 2**52.
     """
-    y = checks.reals("y", y)
+    y = np.asarray(y, dtype=np.float64)
     step = checks.every("step", step, checks.positive, "be positive and finite (eq. (3))")
-    checks.fit(y=y, step=step, **({} if dither is None else {"dither": dither}))
     with np.errstate(over="ignore", invalid="ignore"):
         ratio = y / step
     _require_ratio(ratio, y, step)
@@ -86,10 +81,8 @@ def quantise(y, step, coins, dither=None, degree: int = 1) -> np.ndarray:
     coins = _unit("coins", coins, "a uniform number")
     if degree == 1:
         lower, upper_probability = pmf(y, step, dither)
-        checks.fit(y=lower, coins=coins)
         return lower + (coins < upper_probability)
     level, fraction = _cell(y, step, dither, degree)
-    checks.fit(y=level, coins=coins)
     threshold = np.zeros(np.shape(fraction))
     for weight in _weights(fraction, degree)[:-1]:
         threshold = threshold + weight
@@ -100,9 +93,8 @@ def quantise(y, step, coins, dither=None, degree: int = 1) -> np.ndarray:
 def law(y, step, dither=None, degree: int = 1) -> Law:
     """Return the law of the level of y: B-spline weights of its p + 1 neighbours.
 
-    With x = y / d - U, n = floor(x) for odd p and floor(x + 1/2) for even p, and a the fraction
-    that is left, the level is n - floor(p/2) + p - i with probability b_p(a + i), i = 0 ... p,
-    where b_p is the density of the sum of p + 1 uniform numbers.
+    With x = y / d - U, n = floor(x) (even p: floor(x + 1/2)), a the fraction that is left and b_p
+    the density of the sum of p + 1 uniform numbers, level n - floor(p/2) + p - i has b_p(a + i).
     """
     lowest, fraction = _cell(y, step, dither, degree)
     return Law(lowest, np.stack(_weights(fraction, degree)[::-1], axis=-1))
@@ -115,7 +107,8 @@ def precision(degree: int) -> float:
 
 def density(x, degree: int = 1) -> np.ndarray:
     """Return the density of (value - y) / d over a uniform dither: the centred B-spline."""
-    x = np.asarray(x, dtype=np.float64) + (require_degree(degree) + 1) / 2
+    x = checks.every("x", x, lambda x: ~np.isnan(x), "not be NaN")
+    x = x + (require_degree(degree) + 1) / 2
     cell = np.clip(np.floor(x), 0, degree).astype(np.int64)
     weights = np.stack(_weights(np.clip(x - cell, 0.0, 1.0), degree))
     found = np.take_along_axis(weights, cell[None], axis=0)[0]
@@ -164,9 +157,8 @@ def probability(level, y, step, dither=None, degree: int = 1) -> np.ndarray:
 def total_variation(y, other, step) -> np.ndarray:
     """Return the exact total variation between the messages of two inputs (degree 1, no dither).
 
-    With n + a and n' + a' for the two inputs divided by the step: |a - a'| when n' = n (the same
-    two levels), max(1 - a, a') when n' = n + 1 (only n + 1 is shared), 1 when they are farther
-    apart, which Lemma 6 leaves out; else it is at most |y - y'| / d.
+    With n + a and n' + a' for the two inputs divided by the step: |a - a'| when n' = n, max(1 - a,
+    a') when n' = n + 1 (only n + 1 is shared), and 1 when they are farther apart.
     """
     first, second = pmf(y, step), pmf(other, step)
     swap = first.lower > second.lower
@@ -179,6 +171,8 @@ def total_variation(y, other, step) -> np.ndarray:
 
 def bits_fixed_length(levels) -> np.ndarray:
     """Return bits per coordinate when every level of a message (the last axis) takes as many."""
+    if not np.size(levels):
+        raise ValueError("levels must hold one level at least")
     return np.ceil(np.log2(np.ptp(np.asarray(levels), axis=-1) + 1.0))
 
 

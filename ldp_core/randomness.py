@@ -11,9 +11,9 @@ Each number has 53 random bits. The seed makes experiments repeatable. An agent 
 keep its data private draws its coins from its operating system instead (`secrets`).
 """
 
-from __future__ import annotations
-
 import enum
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -35,7 +35,7 @@ class Purpose(enum.IntEnum):
     MONTE_CARLO = 10  # estimates of the accountant and the audit
 
 
-def word(name: str, value: int) -> int:
+def word(name: str, value: Any) -> int:
     """Return `value` as a whole number of 64 bits, or say which part of an address is not one."""
     number = whole(name, value)
     if number >= 2**64:
@@ -63,7 +63,7 @@ class Uniforms:
         self._state = self._bits.state
         self._state["state"]["counter"][3] = int(purpose)
 
-    def __call__(self, runs, t: int, shape: tuple[int, ...]) -> np.ndarray:
+    def __call__(self, runs: Sequence | np.ndarray, t: int, shape: tuple[int, ...]) -> np.ndarray:
         uniforms = np.empty((len(runs), *shape))
         address = self._state["state"]
         address["counter"][1] = word("t", t)

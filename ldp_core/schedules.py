@@ -5,8 +5,6 @@
 (0.0625, [1.32, 1.979])
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -70,17 +68,21 @@ class Schedules:
 
     def lam(self, t):
         """Return the iteration step size lam_t; t may be an array."""
-        return self.lam_0 / (np.asarray(t, dtype=np.float64) + 1.0) ** self.nu
+        return self.lam_0 / _from_one(t) ** self.nu
 
     def step(self, t) -> np.ndarray:
         """Return the quantisation steps d_t^i, shape `[*t.shape, agents]`."""
-        time = np.asarray(t, dtype=np.float64)[..., None] + 1.0
-        return np.asarray(self.d_0) / time ** np.asarray(self.varsigma)
+        return np.asarray(self.d_0) / _from_one(t)[..., None] ** np.asarray(self.varsigma)
 
 
-def paper_schedules(lam_0, nu, d_0, d_0_slope, varsigma, agents: int = 5) -> Schedules:
+def _from_one(t) -> np.ndarray:
+    """Return t + 1."""
+    return checks.every("t", t, checks.not_negative, "be finite and not negative") + 1.0
+
+
+def paper_schedules(
+    lam_0: float, nu: float, d_0: float, d_0_slope: float, varsigma: float, agents: int = 5
+) -> Schedules:
     """Return the paper's pattern, for i = 1 ... agents: d_0 + d_0_slope i, varsigma + 0.01 i."""
-    for name, number in {"d_0": d_0, "d_0_slope": d_0_slope, "varsigma": varsigma}.items():
-        checks.real(name, number, "one number: the pattern makes one for each of the agents")
     i = np.arange(1, checks.whole("agents", agents, 1) + 1)
     return Schedules(lam_0, nu, tuple(d_0 + d_0_slope * i), tuple(varsigma + 0.01 * i))

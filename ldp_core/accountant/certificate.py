@@ -6,27 +6,25 @@
     >>> found.product.max().round(4)
     np.float64(0.013)
 
-From public constants alone. `drift` bounds how far apart the states of one agent can be;
-message theta_t then has total variation at most a_t = min(1, e_t / d_t), psi_t at most b_t = min(1,
-p_t / d_t), whatever was received, and by coupling
+From public constants alone: with (e_t, p_t) of `drift`, a_t = min(1, e_t / d_t) and b_t = min(1,
+p_t / d_t), whatever was received,
 
     delta <= 1 - prod_t (1 - a_t)(1 - b_t) <= sum_t (e_t + p_t) / d_t.
 
-The right side is how the paper composes; it is kept as computed, and says nothing above one. Both
-are at most Theorem 2.1 as printed. Proofs: docs/proofs/certificate.md, section 2.
+The right side is how the paper composes; it says nothing above one. Both are at most Theorem 2.1 as
+printed. Proofs: docs/proofs/certificate.md, section 2.
 """
-
-from __future__ import annotations
 
 import dataclasses
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from ldp_core.accountant.drift import UP, Setting, UnitBudget, times, unit_budget
-from ldp_core.checks import per_agent, whole
+from ldp_core.checks import every, per_agent, positive, whole
 from ldp_core.network import Network
 from ldp_core.optimizer import Schedules
 
@@ -50,7 +48,7 @@ class Certificate:
 
 
 def certify(
-    network: Network, schedules, d_l, L1, iterations: float, *, horizon: int = HORIZON, **options
+    network: Network, schedules: Schedules, d_l, L1: Any, iterations, *, horizon=HORIZON, **options
 ) -> Certificate:
     """Return the certified worst case of delta^i after `iterations` (math.inf for all time).
 
@@ -60,22 +58,32 @@ def certify(
     """
     setting = Setting(network, schedules, d_l, L1, **options)
     followed, unit = _followed(setting, iterations, horizon)
-    scale = scale_of(setting, np.asarray(schedules.d_0))
-    total, tail = compose_sum(unit, scale), times(scale, unit.tail)
+    scale = _scale_of(setting, np.asarray(schedules.d_0))
+    total, tail = _compose_sum(unit, scale), times(scale, unit.tail)
     with np.errstate(invalid="ignore"):
         share = np.where(tail > 0, np.where(np.isfinite(tail), tail / total, 1.0), 0.0)
     return Certificate(iterations, total, compose_product(unit, scale), followed, share)
 
 
-def course(network, schedules: Schedules, d_l, L1, iterations: int, **options) -> np.ndarray:
+def course(
+    network: Network, schedules: Schedules, d_l, L1: Any, iterations: int, **options
+) -> np.ndarray:
     """Return `sum` of the certificate after each of 1 ... iterations, `[time, agents]`."""
     setting = Setting(network, schedules, d_l, L1, **options)
     unit = unit_budget(setting, whole("iterations", iterations))
-    return _sums(unit, scale_of(setting, np.asarray(schedules.d_0)))
+    return _sums(unit, _scale_of(setting, np.asarray(schedules.d_0)))
 
 
 def calibrate(
-    target, network: Network, schedules, d_l, L1, iterations, *, horizon: int = HORIZON, **options
+    target,
+    network: Network,
+    schedules: Schedules,
+    d_l,
+    L1: Any,
+    iterations,
+    *,
+    horizon=HORIZON,
+    **options,
 ) -> np.ndarray:
     """Return d_0^i for every agent such that `product` after `iterations` is at most `target`.
 
@@ -87,10 +95,10 @@ def calibrate(
     _, unit = _followed(setting, iterations, horizon)
 
     def is_safe(d_0: np.ndarray) -> np.ndarray:
-        return compose_product(unit, scale_of(setting, d_0)) <= target
+        return compose_product(unit, _scale_of(setting, d_0)) <= target
 
     with np.errstate(over="ignore"):
-        total = compose_sum(unit, scale_of(setting, np.ones(network.agents)))
+        total = _compose_sum(unit, _scale_of(setting, np.ones(network.agents)))
         safe = total / target * (1.0 + PRECISION / 4)
     if not np.isfinite(safe).all():
         i = int(np.argmin(np.isfinite(safe)))
@@ -107,7 +115,9 @@ def smallest_safe(is_safe: Callable, unsafe, safe, precision: float = PRECISION)
     `unsafe` and `safe` are positive, numbers or arrays of one shape; `safe` is doubled until it is
     safe. What lies below the answer by that part was found unsafe, or is where the search began.
     """
-    unsafe, safe = np.asarray(unsafe, dtype=np.float64), np.asarray(safe, dtype=np.float64)
+    rule = "be positive and finite"
+    unsafe, safe = every("unsafe", unsafe, positive, rule), every("safe", safe, positive, rule)
+    every("precision", precision, lambda x: (x > 0) & (x < 1), "lie in (0, 1)")
     while not (good := np.asarray(is_safe(safe))).all():
         safe = np.where(good, safe, 2.0 * safe)
     while (unsafe < safe * (1.0 - precision)).any():
@@ -119,8 +129,8 @@ def smallest_safe(is_safe: Callable, unsafe, safe, precision: float = PRECISION)
 
 def with_d_0(schedules: Schedules, d_0) -> Schedules:
     """Return the same schedules with other initial steps d_0^i (one number, or one per agent)."""
-    steps = np.broadcast_to(d_0, (schedules.agents,)).tolist()
-    return dataclasses.replace(schedules, d_0=tuple(steps))
+    steps = per_agent("d_0", d_0, schedules.agents, positive, "be positive and finite")
+    return dataclasses.replace(schedules, d_0=tuple(steps.tolist()))
 
 
 def targets(target, agents: int) -> np.ndarray:
@@ -130,13 +140,13 @@ def targets(target, agents: int) -> np.ndarray:
 
 
 def _followed(setting: Setting, iterations: float, horizon: int) -> tuple[int, UnitBudget]:
-    for_ever = iterations == math.inf
+    for_ever = bool(isinstance(iterations, float) and iterations == math.inf)
     name, number, least = ("horizon", horizon, 1) if for_ever else ("iterations", iterations, 0)
     followed = whole(name, number, least)
     return followed, unit_budget(setting, followed, for_ever=for_ever)
 
 
-def compose_sum(unit: UnitBudget, scale: np.ndarray) -> np.ndarray:
+def _compose_sum(unit: UnitBudget, scale: np.ndarray) -> np.ndarray:
     """Return the paper's composition for 2 d_l / d_0 = `scale`, with the tail, rounded upwards."""
     more = np.where(unit.tail > 0, UP, 1.0)
     return (_largest(_sums(unit, scale)) + times(scale, unit.tail)) * more
@@ -154,10 +164,10 @@ def compose_product(unit: UnitBudget, scale: np.ndarray) -> np.ndarray:
     with np.errstate(divide="ignore", invalid="ignore"):
         worst = np.where(peak < 1, np.maximum(1.0, -np.log1p(-peak) / peak), np.inf)
         later = np.where(tail > 0, tail * worst * UP, 0.0)
-    return np.minimum(_losses(_largest(exponents) + later), compose_sum(unit, scale))
+    return np.minimum(_losses(_largest(exponents) + later), _compose_sum(unit, scale))
 
 
-def scale_of(setting: Setting, d_0: np.ndarray) -> np.ndarray:
+def _scale_of(setting: Setting, d_0: np.ndarray) -> np.ndarray:
     """Return 2 d_l / d_0 per agent, rounded upwards; zero only when d_l is."""
     with np.errstate(over="ignore"):
         return np.nextafter(2.0 * setting.d_l / d_0 * UP, np.inf) * (setting.d_l > 0)

@@ -13,16 +13,9 @@ printed (`Setting`, `unit_drift`) its states differ in l1 norm by at most (e_t, 
     p_{t+1} = (1 - c) p_t + lam_t g_t                                c = |C_ii|
     e_{t+1} = (1 - r) e_t + (c p_t + lam_t g_t) / (m [z_t^i]_i)      r = |R_ii|.
 
-If gradients are clipped and taken at the sent value (`Terms`, `drift`), with a_t = 2 C lam_t / N_t,
-
-    ||dpsi_{t+1}|| <= (1 - c) ||dpsi_t|| + a_t,    ||dtheta_t|| <= max(K+_t, K-_t)  or  K+_t + K-_t
-
-in l2, K+ and K- the sums of a_s over the positive and the negative responses of theta_t to a push
-at s: the maximum for a `cone`, the sum for any other model. Everything is rounded upwards. Proofs:
-docs/proofs/certificate.md, section 1, and docs/proofs/promise.md, sections 3 to 5.
+With clipped gradients at sent values (`Terms`, `drift`), and in l2 norm: docs/proofs/promise.md,
+sections 3 to 5. Proof of the above: certificate.md, section 1. All is rounded upwards.
 """
-
-from __future__ import annotations
 
 import math
 from dataclasses import dataclass
@@ -47,9 +40,8 @@ class Setting:
     """The public constants a bound is computed from, checked once.
 
     `d_l` bounds the l1 norm of a sample's gradient (Assumption 3). `L1` is the Lipschitz constant
-    of that gradient from l1 to l1; None or infinity: not known. Both are one number, or one per
-    agent. `samples` is how many samples a data point holds of which one may be replaced (1: the
-    whole data point), `warm_up` how many data points were collected before the first message.
+    of that gradient from l1 to l1; None or infinity: not known. Both may be one per agent. A data
+    point holds `samples`, of which one may be replaced; `warm_up` came before the first message.
     """
 
     network: Network
@@ -75,8 +67,7 @@ class UnitBudget:
     """What messages cost an agent whose 2 d_l / d_0 is 1, to which all is proportional.
 
     `theta` and `psi` `[time, agents]` are e_t (t+1)**varsigma and p_t (t+1)**varsigma. All later
-    messages together cost at most `tail` `[agents]`, each of their iterations at most `tail_peak`;
-    zero when nothing is sent later, infinite when no finite bound could be proven.
+    messages cost at most `tail` `[agents]`, each iteration at most `tail_peak`; infinite: unproven.
     """
 
     theta: np.ndarray
@@ -103,7 +94,7 @@ def unit_drift(setting: Setting, iterations: int) -> tuple[np.ndarray, np.ndarra
     seen = setting.samples * (setting.warm_up + t + 1.0)
     share, rest = 1.0 / seen * UP, (seen - 1.0) / seen * UP
     theta, psi = np.zeros((2, iterations + 1, setting.network.agents))
-    for i, own in enumerate(np.vstack([decays(setting.network), setting.L1]).T):
+    for i, own in enumerate(np.vstack([_decays(setting.network), setting.L1]).T):
         series = (x.tolist() for x in (own, lam, share, rest, inverse[:, i]))
         theta[1:, i], psi[1:, i] = _follow(*series)
     return theta, psi, later
@@ -123,7 +114,7 @@ def _follow(own: list, lam: list, share: list, rest: list, inverse: list) -> tup
     return es, ps
 
 
-def decays(network: Network) -> np.ndarray:
+def _decays(network: Network) -> np.ndarray:
     """Return upper bounds of 1 - r, 1 - c and c, `[3, agents]`."""
     weights = [(network.R[i], network.C[:, i]) for i in range(network.agents)]
     r, c = np.array([[np.delete(x, i).sum() for x in both] for i, both in enumerate(weights)]).T
@@ -178,7 +169,7 @@ def _envelope(setting, i: int, H: int, e_H: float, p_H: float, b: float):
     schedules, warm_up = setting.schedules, setting.warm_up
     if not schedules.nu > 0:
         return None
-    keep_theta, keep_psi, c = decays(setting.network)[:, i].tolist()
+    keep_theta, keep_psi, c = _decays(setting.network)[:, i].tolist()
     pull = float(schedules.lam(H)) * float(setting.L1[i]) * UP
     points = warm_up + H + 1.0
     w_H = (H + 1.0) ** -schedules.nu / points
@@ -201,6 +192,7 @@ def integral(start: float, a: float, shift: float) -> float:
 
     x / (shift + x) grows, so on a piece [x, y] it is at most y / (shift + y) (x**-a - y**-a) / a.
     """
+    every("start, a", (start, a), positive, "be positive and finite")
     if shift == 0:
         return start**-a / a * UP
     pieces = BLOCKS * max(1, math.ceil(math.log2(max(2.0, shift / start)) + 20))
@@ -246,8 +238,8 @@ class Terms:
         for name in ("dithered", "cone"):
             instance(name, getattr(self, name), bool)
         for name, least in (("warm_up", 0), ("samples", 1), ("copies", 1), ("dim", 1)):
-            if (number := getattr(self, name)) is not None:
-                object.__setattr__(self, name, whole(name, number, least))
+            if name != "dim" or self.dim is not None:
+                object.__setattr__(self, name, whole(name, getattr(self, name), least))
         if quantizer.require_degree(self.degree) == 1 and (self.dim is None or not self.dithered):
             rule = "needs dithered = True and a dim: its information is infinite"
             raise ValueError(f"degree = 1 {rule}")
@@ -271,7 +263,7 @@ def drift(terms: Terms, T: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """
     inverse, later = inverse_mz(terms.network, T)
     inverse = np.ascontiguousarray(inverse.T)  # from here on [agents, time]: long rows are fast
-    keep_theta, keep_psi, c = decays(terms.network)[:, :, None]
+    keep_theta, keep_psi, c = _decays(terms.network)[:, :, None]
     push = pushes(terms, np.arange(T))
     psi = _discounted(keep_psi, push)
     direct = _discounted(keep_theta, push * inverse)
@@ -327,7 +319,7 @@ def envelope(terms: Terms, i: int, T: int, theta: float, psi: float, inverse: fl
     nu, points = terms.schedules.nu, terms.warm_up + T + 1.0
     weight = (T + 1.0) ** -nu / points * DOWN
     eta = ((T + 1.0) / (T + 2.0)) ** nu * (points / (points + 1.0)) * DOWN
-    keep_theta, keep_psi, c = decays(terms.network)[:, i].tolist()
+    keep_theta, keep_psi, c = _decays(terms.network)[:, i].tolist()
     if not (nu > 0 and eta > max(keep_theta, keep_psi) * UP and math.isfinite(inverse)):
         return math.inf
     A = 2.0 * terms.clip[i] * terms.copies * terms.schedules.lam_0 / terms.samples * UP
@@ -342,10 +334,10 @@ def rounding(terms: Terms, T: int) -> np.ndarray:
     Received values and the first states lie in the box, so |psi| <= S_psi and |theta| <= S_theta;
     every operation errs by at most 2**-53 of them (docs/proofs/promise.md, section 5).
     """
-    network, B = terms.network, float(terms.box or 0.0)
+    network, B, T = terms.network, float(terms.box or 0.0), whole("T", T, 1)
     m, lam_0 = network.agents, terms.schedules.lam_0
     b = inverse_mz(network, T)[0].max(axis=0)
-    keep_theta, _, c = decays(network)
+    keep_theta, _, c = _decays(network)
     r, received = (1.0 - keep_theta) * DOWN, np.maximum(network.C, 0.0).sum(axis=1) * B
     S_psi = np.maximum(B, (received + lam_0 * terms.clip) / (c * DOWN**2)) * UP
     jump = c * S_psi + received + lam_0 * terms.clip

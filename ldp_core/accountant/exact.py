@@ -4,17 +4,15 @@
     >>> [round(bound, 4) for bound in delta(laws)]  # a certain lower and upper bound
     [0.2686, 0.2688]
 
-P is the law of an agent's transcript under its data, P' under adjacent data; both are products over
-coordinates of the two-point law of eq. (3). What the best attacker can gain is
+P is the law of an agent's transcript under its data, P' under adjacent data. What the best attacker
+can gain is
 
     delta(epsilon) = max( sup_S P(S) - e^epsilon P'(S),  sup_S P'(S) - e^epsilon P(S) ).
 
 Characteristic functions multiply under composition (Koskela et al. 2020; Zhu, Dong and Wang 2022);
-here nothing is put on a grid: the series is that of the exact privacy loss, and each of its errors
-is bounded. A coordinate is *interior* if both laws have the same two levels: docs/proofs/exact.md.
+here the series is that of the exact privacy loss, on no grid, and each of its errors is bounded. A
+coordinate is *interior* if both laws have the same two levels. Proofs: docs/proofs/exact.md.
 """
-
-from __future__ import annotations
 
 import math
 from collections.abc import Iterator
@@ -23,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ldp_core import quantizer
-from ldp_core.checks import broadcast, every, whole
+from ldp_core.checks import every, instance, whole
 
 ENUMERATED = 16  # so many interior coordinates are enumerated: 65536 outcomes
 TAIL = 40.0  # a tail of probability e**-40 is neglected, and charged
@@ -61,7 +59,7 @@ def pair(y, other, step) -> Pair:
     In the same cell both laws live on n and n + 1, and n alone is shared when a or b is 0. In
     neighbouring cells they share one level; farther apart nothing: p = q = 0.
     """
-    y, other, step = broadcast(y=y, other=other, step=step)
+    y, other, step = np.broadcast_arrays(y, other, step)
     differ = y != other
     first, second = (quantizer.pmf(x[differ], step[differ]) for x in (y, other))
     (n, a), (other_n, b) = _below_one(first), _below_one(second)
@@ -86,7 +84,7 @@ def joined(pairs: list[Pair]) -> Pair:
     """Return the pair of laws of several independent parts seen together."""
     if not pairs:
         return Pair(0.0, 0.0, np.empty(0), np.empty(0))
-    log_p, log_q, a, b = zip(*pairs, strict=True)
+    log_p, log_q, a, b = zip(*(instance("a pair", one, Pair) for one in pairs), strict=True)
     return Pair(math.fsum(log_p), math.fsum(log_q), np.concatenate(a), np.concatenate(b))
 
 
@@ -113,7 +111,7 @@ class Bracket:
 
 def pairs(batch: int, y, other, step) -> list[Pair]:
     """Return the pair of each row of y and other `[batch, coordinates]`; one row serves all."""
-    y, other, step = broadcast(y=y, other=other, step=step)
+    y, other, step = np.broadcast_arrays(y, other, step)
     if y.ndim not in (1, 2) or (y.ndim == 2 and len(y) not in (1, batch)):
         rule = f"it must be [{batch} rows, coordinates]"
         raise ValueError(f"y, other and step have shape {y.shape} together: {rule}")
@@ -142,12 +140,15 @@ def delta(laws: Pair, epsilon: float = 0.0, resolution: float = 1 / 64) -> tuple
     return float(min(lower, upper)), float(upper)
 
 
-def certain_bounds(log_p, log_q, log_affinity, log_overlap) -> tuple[float, float]:
+def certain_bounds(
+    log_p: float, log_q: float, log_affinity: float, log_overlap: float
+) -> tuple[float, float]:
     """Return cheap bounds on the total variation; the upper one holds for every epsilon.
 
     1 - BC <= TV <= sqrt(1 - BC**2) (Le Cam), and TV <= 1 - min(p, q) prod (1 - |a - b|).
     """
     affinity = (log_p + log_q) / 2.0 + log_affinity
+    every("log affinity", affinity, lambda x: x <= 0, "not be positive")
     hellinger = math.sqrt(-math.expm1(2.0 * affinity))
     product = -math.expm1(min(log_p, log_q) + log_overlap)
     upper = min(1.0, min(hellinger, product) * (1.0 + ROUNDING))
@@ -236,10 +237,9 @@ def _series(a, b, up, down, cut: float, width: float, sigma: float) -> tuple[flo
 def _transform(s: np.ndarray, a: np.ndarray, b: np.ndarray, gap: np.ndarray) -> tuple:
     """Return the product over coordinates of low + high e^(is gap), `[nodes]`, and its error.
 
-    s are whole multiples of the first. low = sqrt((1-a)(1-b)), high = sqrt(a b). The 2048
-    coordinates that weigh most are multiplied out first: most nodes become negligible there, and
-    are dropped. The others come in blocks, largest |gap| first: a node takes the power series for
-    all blocks with s |gap| <= 0.15, summed over coordinates once, and multiplies the rest out.
+    s are whole multiples of the first. low = sqrt((1-a)(1-b)), high = sqrt(a b). The coordinates
+    that weigh most come first: most nodes become negligible there, and are dropped. The others come
+    in blocks, largest |gap| first: where s |gap| <= 0.15 a node takes their power series.
     """
     high, low = np.sqrt(a * b), np.sqrt((1.0 - a) * (1.0 - b))
     cap = math.sqrt(float(np.sum(high * low * gap**2))) / 8.0

@@ -7,14 +7,9 @@
 
 Eight independent two-point coordinates have 256 joint outcomes. Walker's alias method (Vose 1991)
 draws one of them from a single 64-bit word: the low 8 bits choose a column, the high 53 bits are
-the uniform number compared with the column's threshold.
-
-Groups are dealt out to a fixed number of parts, each with a xoshiro256++ stream of its own
-(Blackman and Vigna 2021). Compiled or not, the result is the same; compiled it comes some 300 times
-faster.
+the uniform number compared with the column's threshold. Each part of the groups has a xoshiro256++
+stream of its own (Blackman and Vigna 2021). Compiled or not, the result is the same.
 """
-
-from __future__ import annotations
 
 from types import SimpleNamespace
 
@@ -42,9 +37,8 @@ _U = np.uint64
 def draw(a, b, streams, first, totals):
     """Add to `totals` `[parts, samples]` the losses log(dP/dP') of one draw of all groups a, b.
 
-    Part p takes the groups p, p + parts, ...; the loss of a sample is the sum over parts. The first
-    `first` samples are drawn from P (upper probabilities a), the others from P' (b). `streams` are
-    the generators' states, and are moved on.
+    Part p takes the groups p, p + parts, ...; a sample's loss is the sum over parts. The `first`
+    samples are drawn from P (upper probabilities a), the others from P' (b). `streams` move on.
     """
     for part in range(len(totals)):
         _part(a[part :: len(totals)], b[part :: len(totals)], streams[part], first, totals[part])

@@ -7,8 +7,6 @@ An attacker must tell D from D'. False alarm rate alpha is the probability of sa
 D, miss rate that of saying D when it is D'. A bound delta >= 1 allows everything.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from ldp_core.checks import every

@@ -11,8 +11,6 @@ laws (docs/proofs/exact.md, section 3), so the empirical Bernstein inequality gi
 any number of samples.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -29,9 +27,8 @@ BLOCK = 2**15  # interior coordinates sent to the kernel at once
 class MonteCarlo:
     """The total variation of a batch of pairs of transcripts, fed piece by piece.
 
-    `add` takes any number of coordinates and forgets them; what stays is one running loss per
-    sample. `delta` may be asked at any time, for the coordinates so far, and holds with
-    `confidence` each. Row r of a batch draws from (seed, MONTE_CARLO, run r) alone.
+    `add` forgets coordinates; what stays is a running loss per sample. `delta` may be asked at any
+    time, and holds with `confidence`. Row r of a batch draws from (seed, MONTE_CARLO, run r) alone.
     """
 
     def __init__(self, batch: int, samples: int, seed: int, confidence: float = 0.99):
@@ -117,6 +114,7 @@ def empirical_bernstein(values: np.ndarray, scale: float, alpha: float) -> tuple
     Maurer and Pontil (2009), Theorem 4, on both sides. With V the sample variance and l = log(4 /
     alpha), the mean is off by at most sqrt(2 V l / n) + 7 scale l / (3 (n - 1)).
     """
+    every("alpha", alpha, lambda x: (x > 0) & (x < 1), "lie in (0, 1)")
     n, log_term = len(values), math.log(4.0 / alpha)
     mean = float(values.mean())
     width = math.sqrt(2.0 * float(values.var(ddof=1)) * log_term / n)

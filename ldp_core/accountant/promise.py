@@ -15,16 +15,13 @@ dpsi_t) be how far an agent's states can be apart when one sample is replaced (`
 
 Whatever the neighbours do with what they have seen, and whatever an eavesdropper reads,
 
-    delta <= sqrt(1 - prod_t cos^2(sqrt(I) E_t / 2)),    cos^2(sqrt(I) E_t / 2) >= 1 - I E_t^2 / 4,
+    delta <= sqrt(1 - prod_t cos^2(sqrt(I) E_t / 2)),    a factor is zero beyond pi / 2.
 
-where a factor is zero if its angle exceeds pi / 2. No Lipschitz constant, no convexity, no
-dimension. Assumed: the agent's data enter its gradients and nothing else; coins are fresh and
-private; who may be malicious does not know a dither before the messages that it moves. `delta`
-supposes exact arithmetic; `program` is the bound for the float64 program during the first `horizon`
-iterations, with rounding and coins of 53 bits charged; it needs a box and a dimension.
+No Lipschitz constant, no convexity, no dimension. Assumed: data enter gradients and nothing else;
+coins are fresh and private; who may be malicious does not know a dither before the messages that it
+moves. `delta` supposes exact arithmetic; `program` is the bound for the float64 program during the
+first `horizon` iterations, with rounding and coins of 53 bits charged.
 """
-
-from __future__ import annotations
 
 import math
 from dataclasses import dataclass
@@ -32,9 +29,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ldp_core import quantizer
-from ldp_core.accountant.certificate import smallest_safe
+from ldp_core.accountant.certificate import smallest_safe, targets
 from ldp_core.accountant.drift import UP, Terms, drift, envelope, rounding
-from ldp_core.checks import whole
+from ldp_core.checks import per_agent, positive, whole
 
 HORIZON = 100_000  # iterations that are followed one by one when the question is about all time
 PIECES, OCTAVES = 16, 64  # the tail is cut into so many pieces an octave, over so many octaves
@@ -118,6 +115,7 @@ def certificate(found: Shifts, d_0: np.ndarray) -> Certificate:
 
 def exponents(found: Shifts, d_0: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return bounds of -log of the affinity of the messages followed, and of all later ones."""
+    d_0 = per_agent("d_0", d_0, len(found.fall), positive, "be positive and finite (Algorithm 1)")
     with np.errstate(over="ignore", invalid="ignore"):
         now = cost(found.followed / d_0 * UP, found.terms).sum(axis=0) * (1.0 + 1e-9)
         pieces = cost(found.later / d_0 * UP, found.terms) * found.number[:, None]
@@ -195,8 +193,7 @@ def _rest(found: Shifts, d_0: np.ndarray) -> np.ndarray:
 def _program(found: Shifts, d_0: np.ndarray) -> np.ndarray | None:
     """Return the bound for the float64 program over the iterations followed; None without a box.
 
-    `rounding` joins every E_t; each of 2 dim coordinates an iteration has a law within
-    `quantizer.precision` of the exact one, in both worlds.
+    `rounding` joins every E_t; a coordinate's law is within `quantizer.precision` of the exact one.
     """
     terms, T = found.terms, len(found.followed)
     if terms.box is None or terms.dim is None:
@@ -215,7 +212,8 @@ def calibrate(found: Shifts, target: np.ndarray) -> np.ndarray:
     if not (found.fall > 0.5).all():
         rule = "2 (1 + nu - varsigma) must exceed 1"
         raise ValueError(f"no d_0 meets the target for all time: {rule}")
-    wanted = -0.5 * np.log1p(-(np.asarray(target) ** 2))
+    target = targets(target, len(found.fall))
+    wanted = -0.5 * np.log1p(-(target**2))
     squares = (found.followed**2).sum(axis=0) + found.number @ found.later**2
     information = quantizer.information(max(2, found.terms.degree), found.terms.dithered)
     # the exponent exceeds I / 8 times the sum of squares: the search begins where that meets it

@@ -6,13 +6,10 @@
     ([0.1, 0.1, 0.1, 0.1, 0.1], 3)
 
 Schedules alone keep nothing: coins, box, gradients at the sent value, warm-up and clipping belong
-to them. A `Plan` therefore hands out the algorithm (`Plan.algorithm`) and runs it (`Plan.run`), and
-refuses an oracle that does not say that it clips and waits as agreed (`clipping`). Candidates are
-compared by `predicted_error`, whose constants are public guesses: no row of a data set was looked
-at. tests/accountant/test_promise_plan.py compares a plan with a small search.
+to them. A `Plan` therefore hands out the algorithm and runs it, and refuses an oracle that does not
+say that it clips and waits as agreed (`clipping`). Candidates are compared by their predicted
+error, whose constants are public guesses: no data set was looked at.
 """
-
-from __future__ import annotations
 
 import dataclasses
 import math
@@ -24,9 +21,9 @@ from ldp_core import optimizer, quantizer
 from ldp_core.accountant import promise
 from ldp_core.accountant.certificate import targets, with_d_0
 from ldp_core.accountant.promise import Certificate, Terms, drift
-from ldp_core.checks import candidates, every, instance, positive, real, whole
+from ldp_core.checks import candidates, every, positive, whole
 from ldp_core.network import Network
-from ldp_core.optimizer import Algorithm1, Oracle, Schedules, State
+from ldp_core.optimizer import Algorithm, Algorithm1, Oracle, Schedules, State
 
 NU = (0.56, 0.61, 0.66, 0.71, 0.76, 0.81, 0.86, 0.91, 0.96)  # candidates
 VARSIGMA = (0.51, 0.56, 0.61, 0.66, 0.71, 0.76)
@@ -60,7 +57,7 @@ class Plan:
         own = terms.degree, True, terms.box
         return Algorithm1(terms.network, terms.schedules, True, dither, *own)
 
-    def require(self, algorithm, oracle) -> None:
+    def require(self, algorithm: Algorithm, oracle: Oracle) -> None:
         """Refuse an algorithm or an oracle that does not keep this promise, and say why."""
         plain, terms = getattr(algorithm, "plain", algorithm), self.terms
         wanted = self.algorithm(getattr(plain, "dither", None))
@@ -113,11 +110,11 @@ def plan(
     lam_0 / d_0 alone. `distance` is a public guess of how far from zero the optimum lies and `pull`
     of the first gradient, as a share of `clip`; they are meant for rows of unit norm.
     """
-    wanted = targets(target, instance("network", network, Network).agents)
+    wanted = targets(target, network.agents)
     nu, varsigma = candidates("nu", nu), candidates("varsigma", varsigma)
     training = whole("iterations", iterations, 1)
-    for name, guess in (("distance", distance), ("pull", pull)):
-        every(name, real(name, guess), positive, "be positive and finite")
+    for name, guess in (("distance", distance), ("pull", pull), ("clip", options.get("clip", 1.0))):
+        every(name, guess, positive, "be positive and finite")
 
     def terms_of(lam_0: float, decay: float, exponent: float) -> Terms:
         schedules = Schedules(lam_0, decay, (1.0,) * network.agents, (exponent,) * network.agents)
@@ -143,7 +140,7 @@ def plan(
     return Plan(terms, kept, error, len(table) * len(EFFORT))
 
 
-def predicted_error(unit: Terms, varsigma, lam_0, ratio, iterations: int, distance, pull):
+def _predicted_error(unit: Terms, varsigma, lam_0, ratio, iterations: int, distance, pull):
     """Return the predicted distance from the optimum after `iterations`, as a share of `distance`.
 
     The mean model is pulled with force h per unit of distance, h = pull C / distance. With k_t =
@@ -159,12 +156,12 @@ def predicted_error(unit: Terms, varsigma, lam_0, ratio, iterations: int, distan
     force = pull * float(unit.clip.max()) / distance * lam_0[..., None]
     later = np.exp(-2.0 * FORGOTTEN * force * np.append(path[1:], 0.0))
     kept = (later * number * (t + 1.0) ** (-2.0 * varsigma[..., None])).sum(axis=-1)
-    steps = (lam_0[..., None] * ratio) ** 2 @ noise_gain(unit.network)
+    steps = (lam_0[..., None] * ratio) ** 2 @ _noise_gain(unit.network)
     noise = steps * kept * (unit.degree + 1) / 12.0
     return np.sqrt(np.exp(-2.0 * force[..., 0] * path[0]) + noise / distance**2)
 
 
-def noise_gain(network: Network) -> np.ndarray:
+def _noise_gain(network: Network) -> np.ndarray:
     """Return (u_j^2 R_jj^2 + C_jj^2) / m^2: the share of agent j's noise that the mean model keeps.
 
     u^T / m times the update of theta: (sum_j u_j |R_jj| xi_j - sum_j |C_jj| zeta_j) / m at the end,
@@ -189,7 +186,7 @@ def _best_effort(unit: Terms, ratio, varsigma, iterations: int, distance: float,
     h = pull * float(unit.clip.max()) / distance
     lam_0 = EFFORT[:, None] / (h * path) * np.ones(len(varsigma))
     exponents = varsigma * np.ones_like(lam_0)
-    error = predicted_error(unit, exponents, lam_0, ratio, iterations, distance, pull)
+    error = _predicted_error(unit, exponents, lam_0, ratio, iterations, distance, pull)
     best = error.argmin(axis=0), np.arange(len(varsigma))
     return error[best], lam_0[best]
 

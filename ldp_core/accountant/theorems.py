@@ -5,13 +5,10 @@
     >>> theorem_2_2(network.paper(0.2), schedules, d_l=1.0, L1=0.25).log10_delta.max().round(2)
     np.float64(8.44)
 
-`theorem_2_1` is for a finite number of iterations, `theorem_2_2` for all time. Both are computed as
-the paper writes them, without rounding outwards, and their delta is never clipped: above one they
-promise nothing. Where the printed text needs care is told in docs/proofs/certificate.md, section 4;
-the bounds to rely on are in `certificate`.
+`theorem_2_1` is for finitely many iterations, `theorem_2_2` for all time: as the paper writes them,
+not rounded outwards, never clipped. Above one they promise nothing. Where the printed text needs
+care is told in docs/proofs/certificate.md, section 4; the bounds to rely on are in `certificate`.
 """
-
-from __future__ import annotations
 
 import itertools
 import math
@@ -90,11 +87,10 @@ def theorem_2_2(network: Network, schedules: Schedules, d_l, L1) -> Theorem22:
 
     they are searched for the smallest delta^i (not proven to be found; every choice is admissible).
 
-        varrho_{T_0} = varrho_{T_0,theta} + (C_0 - 1/u_i) varrho_{T_0,psi},
-        C_2 = max{ (2 / C_1 + varrho_{T_0} (1-C_1)**(1-T_0) / (2 d_l lam_0 (C_z+C_0)))
-                       (4 (1+nu) / (e ln(2 / (2-C_1))))**(1+nu),
-                   varrho_{T_0} (T_0+1)**(1+nu) / (2 d_l lam_0 (C_z+C_0)) },
-        C_3 = 2 C_2 d_l lam_0 ((C_0 + 1) u_i - 1) / (C_0 u_i - 1).
+        varrho = varrho_{T_0,theta} + (C_0 - 1/u_i) varrho_{T_0,psi},  V = 2 d_l lam_0 (C_z + C_0),
+        C_2 = max{ (2/C_1 + varrho (1-C_1)**(1-T_0) / V) (4 (1+nu) / (e ln(2/(2-C_1))))**(1+nu),
+                   varrho (T_0+1)**(1+nu) / V },
+        C_3 = 2 C_2 d_l lam_0 ((C_0+1) u_i - 1) / (C_0 u_i - 1).
 
     C_2 is the largest over all agents, as printed. delta is infinite when varsigma^i >= nu, or when
     no T_0 below 2**53 is admissible (T_0 = 0 then).
@@ -129,8 +125,7 @@ def l1_lipschitz(L: float, dim: int) -> float:
 def power_sum(exponent: float) -> float:
     """Return an upper bound of sum_{t >= 0} (t+1)**-exponent, infinite for exponents up to 1.
 
-    The first terms are added one by one; x**-exponent is convex, so term n is at most its integral
-    from n - 1/2 to n + 1/2.
+    x**-exponent is convex, so term n is at most its integral from n - 1/2 to n + 1/2.
     """
     if exponent <= 1:
         return math.inf

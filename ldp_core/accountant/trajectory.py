@@ -11,8 +11,7 @@
     >>> spent.delta_t[:, 0].round(3).tolist()
     [0.0, 0.136, 0.14, 0.114]
 
-Local differential privacy compares an agent's messages under two data sets while everything the
-agent *receives* is held fixed. Its states are then deterministic (`replay`), all its coins are
+What the agent *receives* is held fixed: its states are then deterministic (`replay`), all its coins
 independent, and its transcript is a product of two-point distributions (`exact`). With (theta_t,
 psi_t) under the one data set and (theta'_t, psi'_t) under the other,
 
@@ -21,18 +20,16 @@ psi_t) under the one data set and (theta'_t, psi'_t) under the other,
 The state at t is what is sent at t: a data point that arrives at k first moves the state at k + 1.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ldp_core import quantizer
 from ldp_core.accountant.exact import Bracket, Interval
 from ldp_core.accountant.monte_carlo import MonteCarlo
-from ldp_core.checks import array, reals
+from ldp_core.checks import array, every, fit, instance, positive, reals, whole
 from ldp_core.optimizer import Algorithm1, Messages, Oracle, Transcript
 
 
@@ -46,8 +43,8 @@ class Received(NamedTuple):
 def received(algorithm: Algorithm1, transcript: Transcript | Sequence[Messages], agent) -> Received:
     """Return what `agent`, or several, receive: all runs of the first, then of the second, ..."""
     messages = transcript.messages if isinstance(transcript, Transcript) else transcript
-    agents = _agents(algorithm, np.atleast_1d(agent))
-    values = [message.values() for message in messages]
+    agents = np.atleast_1d(_agents(algorithm, agent))
+    values = [instance("a message", message, Messages).values() for message in messages]
     if any(psi is None for _, psi in values):
         raise ValueError("transcript: its messages hold no psi, so they are not Algorithm 1's")
     if not values:
@@ -57,41 +54,43 @@ def received(algorithm: Algorithm1, transcript: Transcript | Sequence[Messages],
 
 
 def replay(
-    algorithm: Algorithm1, agent, received: Received, oracle: Oracle, theta_0, psi_0=None, start=0
+    algorithm: Algorithm1, agent: Any, heard: Received, oracle: Oracle, theta_0, psi_0=None, start=0
 ) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
     """Yield (t, theta_t, psi_t), t = start ... T-1: the agent's own states `[batch, dim]`.
 
     This is eq. (4) for one agent, what it receives held fixed. The data enter through
-    `oracle(theta [batch, 1, dim], t)`: a batch row is a data set, or a run, or, with `agent` one
-    number per row, an agent. theta_0 and psi_0 (zero by default) are the states `[batch, dim]` at
-    `start`; what was received may have one row for all.
+    `oracle(theta [batch, 1, dim], t)`: a batch row is a data set, a run, or, with one `agent` per
+    row, an agent. theta_0 and psi_0 (zero by default) are the states `[batch, dim]` at `start`.
     """
     R, C, agents = algorithm.network.R, algorithm.network.C, algorithm.network.agents
-    i = _agents(algorithm, np.asarray(agent))
+    i = _agents(algorithm, agent)
     keep_R, keep_C = (1.0 + R[i, i])[..., None], (1.0 + C[i, i])[..., None]
-    iterations = len(received.theta)
+    iterations = len(heard.theta)
     z = algorithm.network.z(iterations)[:, i][..., None]
     theta = _rows("theta_0", theta_0)
     psi = np.zeros_like(theta) if psi_0 is None else _rows("psi_0", psi_0)
-    for t in range(start, iterations):
+    for t in range(whole("start", start), iterations):
         yield t, theta, psi
         if t + 1 == iterations:
             return
         asked = theta[:, None, :]
         gradients = array(f"oracle(theta, {t})", oracle(asked, t), asked.shape)[:, 0, :]
-        following = keep_C * psi + received.psi[t] + algorithm.schedules.lam(t) * gradients
-        theta = keep_R * theta + received.theta[t] - (following - psi) / (agents * z[t])
+        following = keep_C * psi + heard.psi[t] + algorithm.schedules.lam(t) * gradients
+        theta = keep_R * theta + heard.theta[t] - (following - psi) / (agents * z[t])
         psi = following
 
 
-def sensitivity(ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
+def sensitivity(ours, theirs) -> np.ndarray:
     """Return Delta_t: the l1 distance of two states `[..., dim]`."""
-    return np.abs(ours - theirs).sum(axis=-1)
+    return np.abs(np.atleast_1d(np.subtract(ours, theirs))).sum(axis=-1)
 
 
-def delta_t(theta, other_theta, psi, other_psi, step) -> np.ndarray:
+def delta_t(theta, other_theta, psi, other_psi, step: Any) -> np.ndarray:
     """Return the paper's delta_t = (Delta_t^theta + Delta_t^psi) / d_t of states `[..., dim]`."""
-    return (sensitivity(theta, other_theta) + sensitivity(psi, other_psi)) / step
+    moved = sensitivity(theta, other_theta) + sensitivity(psi, other_psi)
+    step = every("step", step, positive, "be positive and finite (eq. (3))")
+    fit(states=moved, step=step)
+    return moved / step
 
 
 @dataclass(frozen=True)
@@ -99,9 +98,8 @@ class Budget:
     """What the messages of T iterations give away, for a batch of pairs of data sets.
 
     Series are `[T, batch]`: the paper's `delta_t`, and `variation`, the sum over the coordinates of
-    message t of their exact total variations. Cumulative series are `[T + 1, batch]`: entry n is
-    for the first n iterations. `exact` is the total variation of the whole transcript, arrays
-    `[batch]`, if it was asked for.
+    message t of their exact total variations. Cumulative series are `[T + 1, batch]`. `exact` is
+    the total variation of the whole transcript, arrays `[batch]`, if it was asked for.
     """
 
     delta_t: np.ndarray
@@ -122,8 +120,8 @@ class Budget:
 
 def budget(
     algorithm: Algorithm1,
-    agent,
-    received: Received,
+    agent: Any,
+    heard: Received,
     oracle: Oracle,
     modified: Oracle,
     theta_0,
@@ -149,12 +147,12 @@ def budget(
     psi_0 = np.zeros_like(theta_0) if psi_0 is None else _rows("psi_0", psi_0)
     batch = modifications or len(theta_0)
     both = (np.broadcast_to(start, (batch, start.shape[1])) for start in (theta_0, psi_0))
-    ours = replay(algorithm, agent, received, oracle, theta_0, psi_0)
-    theirs = replay(algorithm, agent, received, modified, *both)
+    ours = replay(algorithm, agent, heard, oracle, theta_0, psi_0)
+    theirs = replay(algorithm, agent, heard, modified, *both)
     if algorithm.dither is not None or algorithm.degree > 1:
         raise ValueError("a budget is for the coins of eq. (3), without a dither and of degree 1")
     whole = _accountant(exact, batch, samples, seed, confidence)
-    moved, variations, survival = np.zeros((3, len(received.theta), batch))
+    moved, variations, survival = np.zeros((3, len(heard.theta), batch))
     for (t, theta, psi), (_, other_theta, other_psi) in zip(ours, theirs, strict=True):
         step = np.broadcast_to(algorithm.schedules.step(t)[np.asarray(agent)], batch)
         moved[t] = delta_t(theta, other_theta, psi, other_psi, step)
@@ -192,9 +190,10 @@ def _arriving(matrix: np.ndarray, agents: np.ndarray, sent: np.ndarray) -> np.nd
     return arriving.reshape(T, -1, dim)
 
 
-def _agents(algorithm: Algorithm1, agent: np.ndarray) -> np.ndarray:
-    agents = algorithm.network.agents
-    if not np.issubdtype(agent.dtype, np.integer) or ((agent < 0) | (agent >= agents)).any():
+def _agents(algorithm: Algorithm1, agent) -> np.ndarray:
+    reals("agent", agent)
+    agents, agent = algorithm.network.agents, np.asarray(agent)
+    if agent.dtype.kind not in "iu" or ((agent < 0) | (agent >= agents)).any():
         raise ValueError(f"agent = {agent.tolist()} must be in 0 ... {agents - 1}")
     return agent
 

@@ -258,13 +258,16 @@ class TestBudget:
             assert (found.exact.upper == 0).all()
 
     def test_no_iterations_cost_nothing(self):
+        def oracle(theta, t):
+            raise AssertionError("nothing is asked of an oracle")
+
         for exact in ("bracket", "monte carlo"):
             found = trajectory.budget(
                 network_run(1)[0],
                 0,
                 trajectory.Received(np.zeros((0, 1, DIM)), np.zeros((0, 1, DIM))),
-                None,
-                None,
+                oracle,
+                oracle,
                 np.zeros((1, DIM)),
                 exact=exact,
             )
