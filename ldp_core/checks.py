@@ -35,6 +35,14 @@ def whole(name: str, number, least: int = 0) -> int:
     return value
 
 
+def word(name: str, value) -> int:
+    """Return `value` as a whole number of 64 bits, or say which part of an address is not one."""
+    number = whole(name, value)
+    if number >= 2**64:
+        raise ValueError(f"{name} = {number} must lie in [0, 2**64)")
+    return number
+
+
 def real(name: str, number, rule: str = "one real number") -> float:
     """Return one real number as a float (infinite and NaN ones too), or say what is not one."""
     return float(reals(name, number, rule, shape=()))
@@ -91,7 +99,7 @@ def array(name: str, values, shape: tuple[int, ...] | None = None) -> np.ndarray
 def fit(**arrays) -> tuple[int, ...]:
     """Return the shape of several arrays together, or say which ones are not of one shape."""
     try:
-        return np.broadcast_shapes(*{np.shape(array) for array in arrays.values()})
+        return np.broadcast(*arrays.values()).shape
     except ValueError:
         shapes = ", ".join(f"{name} of shape {np.shape(array)}" for name, array in arrays.items())
         raise ValueError(f"{shapes} do not fit together: axes must be equal or one") from None

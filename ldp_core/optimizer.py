@@ -26,7 +26,7 @@ import numpy as np
 
 from ldp_core import checks, quantizer
 from ldp_core.network import Network
-from ldp_core.randomness import Purpose, Uniforms, word
+from ldp_core.randomness import Purpose, Uniforms
 from ldp_core.schedules import Schedules
 from ldp_core.schedules import TheoremWarning as TheoremWarning
 from ldp_core.schedules import paper_schedules as paper_schedules
@@ -119,7 +119,7 @@ class Algorithm1:
         if self.box is not None:
             checks.every("box", self.box, checks.positive, "be positive and finite")
         if self.dither is not None:
-            word("dither", self.dither)
+            checks.word("dither", self.dither)
             if not self.quantised:
                 raise ValueError(f"dither = {self.dither} needs quantised = True: a grid to move")
 

@@ -13,11 +13,10 @@ keep its data private draws its coins from its operating system instead (`secret
 
 import enum
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from ldp_core.checks import whole
+from ldp_core.checks import word
 
 
 class Purpose(enum.IntEnum):
@@ -33,14 +32,6 @@ class Purpose(enum.IntEnum):
     ATTACK = 8  # restarts and starting points of an attacker
     SYNTHETIC = 9  # made-up data
     MONTE_CARLO = 10  # estimates of the accountant and the audit
-
-
-def word(name: str, value: Any) -> int:
-    """Return `value` as a whole number of 64 bits, or say which part of an address is not one."""
-    number = whole(name, value)
-    if number >= 2**64:
-        raise ValueError(f"{name} = {number} must lie in [0, 2**64)")
-    return number
 
 
 def generator(seed: int, purpose: Purpose, run: int = 0, *, agent: int = 0, t: int = 0):

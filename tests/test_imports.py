@@ -51,7 +51,7 @@ MAY = {  # a room of ldp_core or companion, and the rooms that it may import fro
     "companion.explore": {"ldp_core.accountant", "ldp_core.quantizer"},  # and this
     "companion.promises": {"companion.files"},
     "companion.runs": {"companion.files"},  # knows nothing of the paper
-    "companion.data": {"companion.files", "ldp_core.randomness"},
+    "companion.data": {"companion.files", "ldp_core.checks", "ldp_core.randomness"},
     # not of the optimizer
     "companion.problems": {f"ldp_core.{name}" for name in ("checks", "quantizer", "randomness")},
     "companion.attacks": {"companion.data", "companion.problems"}

@@ -14,7 +14,7 @@ from companion.data import epochs, recordings, store
 from companion.data.epochs import Epochs
 from companion.data.recordings import BNCI2014_001, PHYSIONET, Dataset
 from companion.data.store import DataError, Provenance
-from ldp_core.randomness import word
+from ldp_core.checks import word
 
 NINE = tuple(range(1, 10))
 MOST_SYNTHETIC = 99  # their names have two digits
