@@ -271,6 +271,7 @@ def resume(
     `runs` are the numbers of the runs (0, 1, 2, ... by default): the coins of one depend on (seed,
     its number) alone. `observe(state, messages)` gets each state, and what was sent in it.
     """
+    iterations = checks.whole("iterations", iterations)
     runs = range(len(state.theta)) if runs is None else runs
     if len(runs) != len(state.theta):
         rule = f"must be a list of run numbers, one for each of {len(state.theta)} runs of theta_0"

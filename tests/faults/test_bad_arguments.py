@@ -336,3 +336,10 @@ def test_what_is_right_is_accepted():
     assert Schedules(0.5, 0.7, 2.0, 0.6).d_0 == (2.0,) and meaning.advantage(
         [0.1, 2.0]
     ).tolist() == [0.1, 1.0]
+
+
+def test_whole_numbers_of_numpy_are_whole_numbers():
+    assert network.exponential(np.int64(5)).agents == 5
+    start = optimizer.State(100, ZEROS, ZEROS, np.eye(5))
+    last = optimizer.resume(ALGORITHM, lambda theta, t: theta, start, np.int8(100), seed=0)
+    assert last.t == 200
