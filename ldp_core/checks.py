@@ -86,9 +86,9 @@ def per_agent(name: str, numbers, agents: int, is_good: Callable, rule: str) -> 
     return np.broadcast_to(array, (agents,))
 
 
-def array(name: str, values, shape: tuple[int, ...] | None = None) -> np.ndarray:
+def array(name: str, values, shape: tuple[int, ...] | None = None) -> Any:
     """Return `values` if they are a numpy array of real numbers, of exactly this shape if given."""
-    if not isinstance(values, np.ndarray) or values.dtype.kind not in "iuf":
+    if not isinstance(values, np.ndarray | np.generic) or values.dtype.kind not in "iuf":
         rule = "a numpy array of real numbers" + (f" of shape {shape}" if shape else "")
         raise ValueError(f"{name} = {shown(values)} must be {rule}")
     if shape not in (None, values.shape):
@@ -135,7 +135,7 @@ def guard(package: str, rooms: str) -> None:
     """Import modules, and let their public functions and methods ask for what is annotated.
 
     An argument without annotation is real numbers; those and the numpy arrays of a function fit
-    together. `Any` is not asked for anything. Data classes ask by themselves, in `__post_init__`.
+    together. `Any` is not asked for anything. Data classes with rules ask in `__post_init__`.
     """
     for module in (importlib.import_module(f"{package}.{room}") for room in rooms.split()):
         for key, value in list(vars(module).items()):
@@ -144,8 +144,9 @@ def guard(package: str, rooms: str) -> None:
             if not inspect.isclass(value) and hasattr(value, "__annotations__"):
                 setattr(module, key, _asking(value))
             for part, method in list(vars(value).items()) if inspect.isclass(value) else ():
-                written = inspect.isfunction(method) and method.__code__.co_filename != "<string>"
-                if written and (part in ("__init__", "__call__") or not part.startswith("_")):
+                code = method.__code__ if inspect.isfunction(method) else None
+                asks = part in ("__init__", "__call__") or not part.startswith("_")
+                if asks and code is not None and code.co_filename == module.__file__:
                     setattr(value, part, _asking(method))
 
 

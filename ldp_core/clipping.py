@@ -17,7 +17,7 @@ import numpy as np
 from ldp_core import checks
 
 
-def clipped(gradients: np.ndarray, clip: float) -> np.ndarray:
+def clipped(gradients, clip: float) -> np.ndarray:
     """Return the gradients `[..., dim]`, those longer than `clip` shortened to it."""
     length = np.sqrt(np.sum(np.square(gradients), axis=-1, keepdims=True))
     return gradients * (clip / np.maximum(length, clip))

@@ -41,7 +41,7 @@ class Compiled:
 
     plain: Algorithm1
 
-    def init(self, theta_0: np.ndarray, psi_0: np.ndarray | None = None) -> State:
+    def init(self, theta_0, psi_0=None) -> State:
         """Return the plain algorithm's state at t = 0."""
         return self.plain.init(theta_0, psi_0)
 

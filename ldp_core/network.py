@@ -141,7 +141,7 @@ def ring(agents: int, weight: float = 0.2) -> Network:
 def exponential(agents: int, weight: float = 0.2) -> Network:
     """Return the exponential graph: agent j sends to j + 1, j + 2, j + 4, ... (mod agents)."""
     hops = [2**k for k in range(max(1, (int(agents) - 1).bit_length())) if 2**k < agents]
-    edges = [(j, (j + hop) % agents) for j in range(agents) for hop in hops]
+    edges = [(j, (j + hop) % int(agents)) for j in range(agents) for hop in hops]
     return from_edges(agents, edges, edges, weight)
 
 

@@ -85,7 +85,7 @@ _Step = tuple[State, Messages]
 class Algorithm(Protocol):
     """What `run` needs to know of an algorithm."""
 
-    def init(self, theta_0: np.ndarray, psi_0: np.ndarray | None = None) -> State: ...
+    def init(self, theta_0, psi_0=None) -> State: ...
 
     def coins(self, seed: int) -> Coins: ...
 
@@ -123,7 +123,7 @@ class Algorithm1:
             if not self.quantised:
                 raise ValueError(f"dither = {self.dither} needs quantised = True: a grid to move")
 
-    def init(self, theta_0: np.ndarray, psi_0: np.ndarray | None = None) -> State:
+    def init(self, theta_0, psi_0=None) -> State:
         """Return the state at t = 0: theta_0 and psi_0 `[runs, agents, dim]` (zero by default)."""
         theta_0 = _state_array("theta_0", theta_0, self.network.agents)
         psi_0 = np.zeros_like(theta_0) if psi_0 is None else psi_0
@@ -214,7 +214,7 @@ class DPSGD:
             raise ValueError(f"W has {len(W)} agents and the schedules {self.schedules.agents}")
         object.__setattr__(self, "W", W)
 
-    def init(self, theta_0: np.ndarray, psi_0: np.ndarray | None = None) -> State:
+    def init(self, theta_0, psi_0=None) -> State:
         """Return the state at t = 0. D-PSGD has no tracker: psi stays zero."""
         theta_0 = _state_array("theta_0", theta_0, len(self.W))
         return State(0, theta_0, np.zeros_like(theta_0), np.eye(len(self.W)))
@@ -271,13 +271,12 @@ def resume(
     `runs` are the numbers of the runs (0, 1, 2, ... by default): the coins of one depend on (seed,
     its number) alone. `observe(state, messages)` gets each state, and what was sent in it.
     """
-    iterations = checks.whole("iterations", iterations)
     runs = range(len(state.theta)) if runs is None else runs
     if len(runs) != len(state.theta):
         rule = f"must be a list of run numbers, one for each of {len(state.theta)} runs of theta_0"
         raise ValueError(f"runs = {checks.shown(runs)} {rule}")
     coins = algorithm.coins(seed)
-    for t in range(state.t, state.t + iterations):
+    for t in range(state.t, state.t + int(iterations)):
         draws = coins(runs, t, state.theta.shape[2])
         following, messages = _advance(algorithm, oracle, state, draws)
         if observe is not None:

@@ -171,7 +171,7 @@ def total_variation(y, other, step) -> np.ndarray:
 
 def bits_fixed_length(levels) -> np.ndarray:
     """Return bits per coordinate when every level of a message (the last axis) takes as many."""
-    if not np.size(levels):
+    if not np.shape(levels)[-1:] > (0,):
         raise ValueError("levels must hold one level at least")
     return np.ceil(np.log2(np.ptp(np.asarray(levels), axis=-1) + 1.0))
 

@@ -118,7 +118,8 @@ def _signature(thing: Callable) -> str:
     """Return the arguments as they are written, or nothing for what has none."""
     try:
         written = re.sub(r"ForwardRef\(('.+?')\)", r"\1", str(inspect.signature(thing)))
-        return re.sub(r"(: |-> )'([^']+)'", r"\1\2", written)
+        plain = re.sub(r"(: |-> )'([^']+)'", r"\1\2", written)
+        return re.sub(r"\b(?:[A-Za-z_]\w*\.)+(\w+)", r"\1", plain)  # names without their module
     except (TypeError, ValueError):
         return ""
 

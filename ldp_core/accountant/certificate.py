@@ -115,8 +115,8 @@ def smallest_safe(is_safe: Callable, unsafe, safe, precision: float = PRECISION)
     `unsafe` and `safe` are positive, numbers or arrays of one shape; `safe` is doubled until it is
     safe. What lies below the answer by that part was found unsafe, or is where the search began.
     """
-    rule = "be positive and finite"
-    unsafe, safe = every("unsafe", unsafe, positive, rule), every("safe", safe, positive, rule)
+    both = {"unsafe": unsafe, "safe": safe}.items()
+    unsafe, safe = (every(name, x, positive, "be positive and finite") for name, x in both)
     every("precision", precision, lambda x: (x > 0) & (x < 1), "lie in (0, 1)")
     while not (good := np.asarray(is_safe(safe))).all():
         safe = np.where(good, safe, 2.0 * safe)
@@ -140,7 +140,7 @@ def targets(target, agents: int) -> np.ndarray:
 
 
 def _followed(setting: Setting, iterations: float, horizon: int) -> tuple[int, UnitBudget]:
-    for_ever = bool(isinstance(iterations, float) and iterations == math.inf)
+    for_ever = bool(np.ndim(iterations) == 0 and iterations == math.inf)
     name, number, least = ("horizon", horizon, 1) if for_ever else ("iterations", iterations, 0)
     followed = whole(name, number, least)
     return followed, unit_budget(setting, followed, for_ever=for_ever)

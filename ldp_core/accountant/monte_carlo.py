@@ -28,7 +28,7 @@ class MonteCarlo:
     """The total variation of a batch of pairs of transcripts, fed piece by piece.
 
     `add` forgets coordinates; what stays is a running loss per sample. `delta` may be asked at any
-    time, and holds with `confidence`. Row r of a batch draws from (seed, MONTE_CARLO, run r) alone.
+    time, and holds with `confidence` each. Row r draws from (seed, MONTE_CARLO, run r) alone.
     """
 
     def __init__(self, batch: int, samples: int, seed: int, confidence: float = 0.99):

@@ -102,7 +102,7 @@ def certify(terms: Terms, iterations: float, *, horizon: int = HORIZON) -> Certi
     return certificate(shifts(terms, iterations, horizon=horizon), np.asarray(terms.schedules.d_0))
 
 
-def certificate(found: Shifts, d_0: np.ndarray) -> Certificate:
+def certificate(found: Shifts, d_0) -> Certificate:
     """Return the certificate when agent i starts with the step d_0[i]."""
     now, later = exponents(found, d_0)
     with np.errstate(invalid="ignore"):
@@ -113,7 +113,7 @@ def certificate(found: Shifts, d_0: np.ndarray) -> Certificate:
     return Certificate(found.iterations, horizon, unit, delta, now + later, tail, program)
 
 
-def exponents(found: Shifts, d_0: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def exponents(found: Shifts, d_0) -> tuple[np.ndarray, np.ndarray]:
     """Return bounds of -log of the affinity of the messages followed, and of all later ones."""
     d_0 = per_agent("d_0", d_0, len(found.fall), positive, "be positive and finite (Algorithm 1)")
     with np.errstate(over="ignore", invalid="ignore"):
@@ -207,7 +207,7 @@ def _program(found: Shifts, d_0: np.ndarray) -> np.ndarray | None:
     return np.minimum(1.0, hellinger(exponent) + coins)
 
 
-def calibrate(found: Shifts, target: np.ndarray) -> np.ndarray:
+def calibrate(found: Shifts, target) -> np.ndarray:
     """Return the smallest d_0^i, to a part in 10^6, whose certified delta is at most the target."""
     if not (found.fall > 0.5).all():
         rule = "2 (1 + nu - varsigma) must exceed 1"

@@ -13,7 +13,7 @@ error, whose constants are public guesses: no data set was looked at.
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -98,8 +98,8 @@ def plan(
     promised: float = math.inf,
     distance: float = 7.0,
     pull: float = 0.02,
-    nu: Sequence[float] = NU,
-    varsigma: Sequence[float] = VARSIGMA,
+    nu: Any = NU,
+    varsigma: Any = VARSIGMA,
     horizon: int = promise.HORIZON,
     **options,
 ) -> Plan:
