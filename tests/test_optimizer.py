@@ -304,7 +304,7 @@ REFUSED = {
     ),
     "psi shape": (
         lambda: ALGORITHM.init(np.zeros((1, 5, 3)), np.zeros((1, 5, 4))),
-        "psi_0 has shape",
+        "theta_0 of shape .*, psi_0 of shape .* do not fit",
     ),
     "no coins": (
         lambda: ALGORITHM.step(ALGORITHM.init(np.zeros((1, 5, 1))), np.zeros((1, 5, 1)), None),
