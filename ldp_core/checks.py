@@ -48,15 +48,15 @@ def real(name: str, number, rule: str = "one real number") -> float:
     return float(reals(name, number, rule, shape=()))
 
 
-def reals(name: str, numbers, rule: str = "real numbers", shape: tuple[int, ...] | None = None):
-    """Return real numbers as float64; text, nothing and complex numbers are refused."""
+def reals(name: str, numbers, rule="real numbers", shape: tuple | None = None, kind=float):
+    """Return real numbers as float64, or as they are; text, nothing, complex ones are refused."""
     try:
         array = np.asarray(numbers)
     except ValueError:  # lists of different lengths
         raise ValueError(f"{name} = {shown(numbers)} must be {rule}") from None
     if (array.dtype.kind not in "iuf" and array.size) or shape not in (None, array.shape):
         raise ValueError(f"{name} = {shown(numbers)} must be {rule}")
-    return array.astype(np.float64, copy=False)
+    return array if kind is None else array.astype(kind, copy=False)
 
 
 def every(name: str, numbers, is_good: Callable, rule: str) -> np.ndarray:
@@ -127,8 +127,9 @@ def shown(value, most: int = 60) -> str:
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
+as_they_are = functools.partial(reals, kind=None)  # a question need not copy many levels
 ASKED: dict[Any, Callable[[str, Any], Any]] = {int: whole, float: real, np.ndarray: array}
-ASKED |= {inspect.Parameter.empty: reals, Any: lambda name, value: None}
+ASKED |= {inspect.Parameter.empty: as_they_are, Any: lambda name, value: None}
 
 
 def guard(package: str, rooms: str) -> None:
@@ -154,7 +155,7 @@ def _asking(function: Callable) -> Callable:
     """Return the function behind questions: is each argument what it is annotated to be?"""
     parameters = dict(inspect.signature(function).parameters)
     asked = {name: _question(own.annotation) for name, own in parameters.items() if name != "self"}
-    joint = [name for name, ask in asked.items() if ask in (reals, array)]
+    joint = [name for name, ask in asked.items() if ask in (as_they_are, array)]
     optional = {name for name, own in parameters.items() if own.default is None}
 
     @functools.wraps(function)

@@ -29,7 +29,7 @@ import numpy as np
 from ldp_core import quantizer
 from ldp_core.accountant.exact import Bracket, Interval
 from ldp_core.accountant.monte_carlo import MonteCarlo
-from ldp_core.checks import array, every, fit, instance, positive, reals, whole
+from ldp_core.checks import array, as_they_are, every, fit, instance, positive, reals, whole
 from ldp_core.optimizer import Algorithm1, Messages, Oracle, Transcript
 
 
@@ -191,8 +191,7 @@ def _arriving(matrix: np.ndarray, agents: np.ndarray, sent: np.ndarray) -> np.nd
 
 
 def _agents(algorithm: Algorithm1, agent) -> np.ndarray:
-    reals("agent", agent)
-    agents, agent = algorithm.network.agents, np.asarray(agent)
+    agents, agent = algorithm.network.agents, as_they_are("agent", agent)
     if agent.dtype.kind not in "iu" or ((agent < 0) | (agent >= agents)).any():
         raise ValueError(f"agent = {agent.tolist()} must be in 0 ... {agents - 1}")
     return agent
