@@ -24,6 +24,7 @@ An attacker can also look straight at the estimates (`named_by_gradients`), with
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
@@ -104,25 +105,26 @@ def _unknowns(text: str, aligned: bool) -> signals.Shape:
     return plain if params.attack_shape == "plain" else signals.learned(trials.known, plain)
 
 
-def overhear(params: Attack, trials: Scene, x, y, first_group: int, way: Way) -> Overheard:
+def overhear(
+    params: Attack, trials: Scene, x, y, first_group: int, way: Way, at_start: np.ndarray
+) -> Overheard:
     """Return what real messages give away of trials x `[5 groups, ...]`, one trial an agent.
 
     Coins belong to (seed, group, model), initial values to (seed, model): all groups start from the
-    same models.
+    same models. `at_start` are the gradients there (`starting_gradients`).
     """
-    net, groups, truth = network(params, trials), len(x) // AGENTS, []
+    net, groups, truth = network(params, trials), len(x) // AGENTS, [at_start]
     signal, label = torch.tensor(x, dtype=torch.float32), torch.tensor(y)
 
     def oracle(theta: np.ndarray, t: int) -> np.ndarray:
         if t == way.rounds:  # of the last iteration only the messages are heard
             return np.zeros_like(theta)
-        each = torch.tensor(_by_trial(theta, groups), dtype=torch.float32)
-        truth.append(signals.trial_gradients(net, each, signal, label).double().numpy())
-        return _by_run(truth[-1], groups)
+        if t > 0:
+            each = torch.tensor(_by_trial(theta, groups), dtype=torch.float32)
+            truth.append(signals.trial_gradients(net, each, signal, label).double().numpy())
+        return _by_run(truth[t], groups)
 
-    scale, seed = params.convolution_scale, params.seed
-    starts = [initial_state(net, scale, seed=seed, run=model) for model in range(way.models)]
-    theta_0 = np.repeat(np.tile(np.stack(starts), (groups, 1))[:, None], AGENTS, axis=1)
+    theta_0 = np.repeat(np.tile(_starts(params, net, way.models), (groups, 1))[:, None], AGENTS, 1)
     transcript, thetas = optimizer.Transcript(), []
 
     def observe(state: optimizer.State, messages: optimizer.Messages) -> None:
@@ -131,14 +133,28 @@ def overhear(params: Attack, trials: Scene, x, y, first_group: int, way: Way) ->
 
     own, models = range(first_group, first_group + groups), range(way.models)
     numbers = [APART * group + model for group in own for model in models]
-    psi_0 = _random_psi(seed, numbers, theta_0) if way.defence == "random start" else None
+    psi_0 = _random_psi(params.seed, numbers, theta_0) if way.defence == "random start" else None
     attacked = algorithm(params, way.defence, way.factor)
-    options = {"seed": seed, "runs": numbers, "psi_0": psi_0, "observe": observe}
+    options = {"seed": params.seed, "runs": numbers, "psi_0": psi_0, "observe": observe}
     optimizer.run(attacked, oracle, theta_0, way.rounds + 1, **options)
     heard = eavesdropper.gradients(attacked, transcript.messages).gradient
     estimates = [_by_trial(part, groups) for part in heard]
     parts = (thetas[: way.rounds], estimates, truth)
     return Overheard(*(np.concatenate(part, axis=1) for part in parts))
+
+
+def starting_gradients(params: Attack, trials: Scene, x, y, models: int) -> np.ndarray:
+    """Return the gradients of trials where all defences start, `[trials, models, dim]`."""
+    net = network(params, trials)
+    theta = np.repeat(_starts(params, net, models)[None], len(x), axis=0)
+    given = (torch.tensor(part, dtype=torch.float32) for part in (theta, x))
+    return signals.trial_gradients(net, *given, torch.tensor(y)).double().numpy()
+
+
+def _starts(params: Attack, net: EEGNet, models: int) -> np.ndarray:
+    """Return the initial values of so many models, `[models, dim]`."""
+    scale, seed = params.convolution_scale, params.seed
+    return np.stack([initial_state(net, scale, seed=seed, run=model) for model in range(models)])
 
 
 def _random_psi(seed: int, numbers: list[int], theta_0: np.ndarray) -> np.ndarray:
@@ -165,7 +181,7 @@ def rebuilt(
     settings = Attack(**params)
     trials = scene(settings, aligned, data)
     net, rows = network(settings, trials), np.tile(np.arange(first, first + count), len(ways))
-    each = [_of_block(settings, trials, Way(*way, states), first, count) for way in ways]
+    each = _of_block(settings, trials, [Way(*way, states) for way in ways], first, count)
     heard = Overheard(*map(np.concatenate, zip(*each, strict=True)))
     guessed = signals.inferred_labels(net, heard.estimate)
     labels = guessed if settings.attack_labels == "inferred" else trials.y[rows]
@@ -178,17 +194,29 @@ def rebuilt(
     return {name: part.reshape(len(ways), count, *part.shape[1:]) for name, part in found.items()}
 
 
-def _of_block(settings: Attack, trials: Scene, way: Way, first: int, count: int) -> Overheard:
-    """Return what is overheard of a block of trials.
+def _of_block(
+    settings: Attack, trials: Scene, ways: list[Way], first: int, count: int
+) -> list[Overheard]:
+    """Return what is overheard of a block of trials, way by way.
 
     Five in a row are held by five agents, so the others of the first and of the last five are
     overheard as well.
     """
     group = first // AGENTS
     held = np.arange(AGENTS * group, -(-(first + count) // AGENTS) * AGENTS) % len(trials.x)
-    whole = overhear(settings, trials, trials.x[held], trials.y[held], group, way)
     wanted = slice(first - AGENTS * group, first - AGENTS * group + count)
-    return Overheard(*(part[wanted] for part in whole))
+    wholes = _overheard(settings, trials, trials.x[held], trials.y[held], group, ways)
+    return [Overheard(*(part[wanted] for part in whole)) for whole in wholes]
+
+
+def _overheard(
+    settings: Attack, trials: Scene, x, y, group: int, ways: list[Way]
+) -> Iterator[Overheard]:
+    """Yield what is overheard of the same trials in several ways."""
+    models = {way.models for way in ways}
+    known = {count: starting_gradients(settings, trials, x, y, count) for count in models}
+    for way in ways:
+        yield overhear(settings, trials, x, y, group, way, known[way.models])
 
 
 def _size(gradients: np.ndarray) -> np.ndarray:
@@ -214,41 +242,46 @@ def named_by_gradients(
     params: dict,
     data: str,
     aligned: bool,
-    defence: str,
     attacker: str,
     states: int,
+    defences: list[str],
     own: int,
     judged: int,
 ) -> Result:
-    """Return whom estimates of the first `judged` attacked trials' gradients name, `guessed`.
+    """Return whom estimates of the first `judged` attacked trials' gradients name, `guessed
+    [defences, judged]`.
 
     The attacker plays the agents itself with `own` of its named trials of everybody, through the
     same protocol with coins of its own, and learns to tell people by the logarithms of the
     estimates (`log_gradient`).
     """
     torch.set_num_threads(1)
-    settings, way = Attack(**params), Way(defence, 1.0, attacker, states)
+    settings, ways = Attack(**params), [Way(each, 1.0, attacker, states) for each in defences]
     trials = scene(settings, aligned, data)
     mine = interleaved(trials.known_who, own)
     known = trials.known[mine], trials.known_y[mine], KNOWN_GROUPS
     unknown = trials.x[:judged], trials.y[:judged], 0
-    features = [
-        log_gradient(_estimates(settings, trials, x, y, group, way))
-        for x, y, group in (known, unknown)
-    ]
-    fitted = wide_regression().fit(features[0], trials.known_who[mine])
-    return {"guessed": fitted.predict(features[1])}
+    heard = [_estimates(settings, trials, *each, ways) for each in (known, unknown)]
+    guessed = []
+    for both in zip(*heard, strict=True):
+        features = [log_gradient(estimates) for estimates in both]
+        fitted = wide_regression().fit(features[0], trials.known_who[mine])
+        guessed.append(fitted.predict(features[1]))
+    return {"guessed": np.array(guessed)}
 
 
-def _estimates(settings: Attack, trials: Scene, x, y, group: int, way: Way) -> np.ndarray:
-    """Return gradient estimates; the last five trials are filled up, and the filling dropped."""
+def _estimates(
+    settings: Attack, trials: Scene, x, y, group: int, ways: list[Way]
+) -> list[np.ndarray]:
+    """Return gradient estimates, way by way; the last five trials are filled up, and the filling
+    dropped."""
     filled = np.arange(-(-len(x) // AGENTS) * AGENTS) % len(x)
     found = []
     for start in range(0, len(filled), TOGETHER):
         rows = filled[start : start + TOGETHER]
-        heard = overhear(settings, trials, x[rows], y[rows], group + start // AGENTS, way)
-        found.append(heard.estimate)
-    return np.concatenate(found)[: len(x)]
+        heard = _overheard(settings, trials, x[rows], y[rows], group + start // AGENTS, ways)
+        found.append([each.estimate for each in heard])
+    return [np.concatenate(parts)[: len(x)] for parts in zip(*found, strict=True)]
 
 
 def log_gradient(gradients: np.ndarray) -> np.ndarray:

@@ -353,11 +353,21 @@ def straight(params: Attacking, data: Recordings) -> pd.DataFrame:
         for states in params.identity_states
         if (states == 1) == (attacker == ATTACKERS[0])
     ]
-    pieces = [common | _told_once(way) for way in ways]
+    told = [tuple(_told_once(way).values()) for way in ways]
+    groups: dict[tuple, list] = defaultdict(list)
+    for aligned, defence, *heard in dict.fromkeys(told):
+        groups[aligned, *heard].append(defence)
+    names = ("aligned", "attacker", "states", "defences")
+    pieces = [dict(zip(names, (*group, own), strict=True)) for group, own in groups.items()]
     words = "who was it, from gradients alone"
-    results = runs.run(overheard.named_by_gradients, pieces, description=words)
+    named = runs.run(overheard.named_by_gradients, [common | p for p in pieces], description=words)
+    guessed = {
+        (aligned, defence, *heard): row
+        for (aligned, *heard), result in zip(groups, named, strict=True)
+        for defence, row in zip(groups[aligned, *heard], result["guessed"], strict=True)
+    }
     who = {aligned: scene(params, aligned).who[:judged] for aligned in params.attack_aligned}
     return pd.DataFrame([
-        {"factor": 1.0, **way, **rate(who[way["aligned"]], result["guessed"])}
-        for way, result in zip(ways, results, strict=True)
+        {"factor": 1.0, **way, **rate(who[way["aligned"]], guessed[each])}
+        for way, each in zip(ways, told, strict=True)
     ])  # fmt: skip

@@ -59,7 +59,8 @@ def heard_from(defence: str, attacker: str, states: int = 2, groups: int = 1, fa
     scene = trials.scene(PARAMS, False)
     rows = np.tile(np.arange(AGENTS), groups)  # every group the same trials
     way = overheard.Way(defence, factor, attacker, states)
-    return overheard.overhear(PARAMS, scene, scene.x[rows], scene.y[rows], 0, way)
+    known = overheard.starting_gradients(PARAMS, scene, scene.x[rows], scene.y[rows], way.models)
+    return overheard.overhear(PARAMS, scene, scene.x[rows], scene.y[rows], 0, way, known)
 
 
 def test_the_second_attacker_uses_as_many_rounds_as_help_and_were_heard(recordings):
