@@ -28,7 +28,7 @@ from torch import nn
 
 from companion.attacks import lbfgs
 from companion.attacks.trials import log_spectrum
-from companion.problems.eegnet import EEGNet, of_each
+from companion.problems.eegnet import EEGNet, Prepared, of_each
 from companion.problems.parameters import layout
 from ldp_core.randomness import Purpose, generator
 
@@ -109,19 +109,19 @@ def equations(network: EEGNet, states: int, shape: Shape) -> tuple[int, int]:
     return states * layout(network).dim, shape.unknowns
 
 
-def outputs(network: EEGNet, theta: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+def outputs(network: EEGNet, theta: torch.Tensor, x: torch.Tensor | Prepared) -> torch.Tensor:
     """Return EEGNet's outputs `[trials, states, classes]` with theta `[trials, states, dim]`.
 
     Each trial of x `[trials, channels, samples]` is a batch of its own: its statistics are its own.
     """
-    own = layout(network).views(theta)
-    return network.outputs(own, network.prepare(x), of_each, network.stored())[0]
+    trials = x if isinstance(x, Prepared) else network.prepare(x)
+    return network.outputs(layout(network).views(theta), trials, of_each, network.stored())[0]
 
 
 def trial_gradients(
     network: EEGNet,
     theta: torch.Tensor,
-    x: torch.Tensor,
+    x: torch.Tensor | Prepared,
     labels: torch.Tensor,
     *,
     differentiable: bool = False,

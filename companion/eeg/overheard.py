@@ -24,7 +24,6 @@ An attacker can also look straight at the estimates (`named_by_gradients`), with
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
@@ -105,26 +104,45 @@ def _unknowns(text: str, aligned: bool) -> signals.Shape:
     return plain if params.attack_shape == "plain" else signals.learned(trials.known, plain)
 
 
-def overhear(
-    params: Attack, trials: Scene, x, y, first_group: int, way: Way, at_start: np.ndarray
-) -> Overheard:
-    """Return what real messages give away of trials x `[5 groups, ...]`, one trial an agent.
+class Held:
+    """Trials that agents hold, one each, and their gradients: `[trials, models, dim]`, like theta.
+
+    All defences start from the same models, so the gradients there are taken once.
+    """
+
+    def __init__(self, params: Attack, trials: Scene, x: np.ndarray, y: np.ndarray):
+        self.network, self.labels = network(params, trials), torch.tensor(y)
+        self.prepared = self.network.prepare(torch.tensor(x, dtype=torch.float32))
+        self._at_start: dict[int, np.ndarray] = {}  # by number of models
+
+    def gradients(self, theta: np.ndarray, t: int) -> np.ndarray:
+        """Return the gradients at theta, the state at t."""
+        if t == 0 and theta.shape[1] in self._at_start:
+            return self._at_start[theta.shape[1]]
+        given = torch.tensor(theta, dtype=torch.float32), self.prepared, self.labels
+        found = signals.trial_gradients(self.network, *given).double().numpy()
+        if t == 0:
+            self._at_start[theta.shape[1]] = found
+        return found
+
+
+def overhear(params: Attack, held: Held, first_group: int, way: Way) -> Overheard:
+    """Return what real messages give away of trials, each held by one of five agents of a group.
 
     Coins belong to (seed, group, model), initial values to (seed, model): all groups start from the
-    same models. `at_start` are the gradients there (`starting_gradients`).
+    same models.
     """
-    net, groups, truth = network(params, trials), len(x) // AGENTS, [at_start]
-    signal, label = torch.tensor(x, dtype=torch.float32), torch.tensor(y)
+    groups, truth = len(held.labels) // AGENTS, []
 
     def oracle(theta: np.ndarray, t: int) -> np.ndarray:
         if t == way.rounds:  # of the last iteration only the messages are heard
             return np.zeros_like(theta)
-        if t > 0:
-            each = torch.tensor(_by_trial(theta, groups), dtype=torch.float32)
-            truth.append(signals.trial_gradients(net, each, signal, label).double().numpy())
-        return _by_run(truth[t], groups)
+        truth.append(held.gradients(_by_trial(theta, groups), t))
+        return _by_run(truth[-1], groups)
 
-    theta_0 = np.repeat(np.tile(_starts(params, net, way.models), (groups, 1))[:, None], AGENTS, 1)
+    net, scale, seed = held.network, params.convolution_scale, params.seed
+    starts = [initial_state(net, scale, seed=seed, run=model) for model in range(way.models)]
+    theta_0 = np.repeat(np.tile(np.stack(starts), (groups, 1))[:, None], AGENTS, axis=1)
     transcript, thetas = optimizer.Transcript(), []
 
     def observe(state: optimizer.State, messages: optimizer.Messages) -> None:
@@ -133,28 +151,14 @@ def overhear(
 
     own, models = range(first_group, first_group + groups), range(way.models)
     numbers = [APART * group + model for group in own for model in models]
-    psi_0 = _random_psi(params.seed, numbers, theta_0) if way.defence == "random start" else None
+    psi_0 = _random_psi(seed, numbers, theta_0) if way.defence == "random start" else None
     attacked = algorithm(params, way.defence, way.factor)
-    options = {"seed": params.seed, "runs": numbers, "psi_0": psi_0, "observe": observe}
+    options = {"seed": seed, "runs": numbers, "psi_0": psi_0, "observe": observe}
     optimizer.run(attacked, oracle, theta_0, way.rounds + 1, **options)
     heard = eavesdropper.gradients(attacked, transcript.messages).gradient
     estimates = [_by_trial(part, groups) for part in heard]
     parts = (thetas[: way.rounds], estimates, truth)
     return Overheard(*(np.concatenate(part, axis=1) for part in parts))
-
-
-def starting_gradients(params: Attack, trials: Scene, x, y, models: int) -> np.ndarray:
-    """Return the gradients of trials where all defences start, `[trials, models, dim]`."""
-    net = network(params, trials)
-    theta = np.repeat(_starts(params, net, models)[None], len(x), axis=0)
-    given = (torch.tensor(part, dtype=torch.float32) for part in (theta, x))
-    return signals.trial_gradients(net, *given, torch.tensor(y)).double().numpy()
-
-
-def _starts(params: Attack, net: EEGNet, models: int) -> np.ndarray:
-    """Return the initial values of so many models, `[models, dim]`."""
-    scale, seed = params.convolution_scale, params.seed
-    return np.stack([initial_state(net, scale, seed=seed, run=model) for model in range(models)])
 
 
 def _random_psi(seed: int, numbers: list[int], theta_0: np.ndarray) -> np.ndarray:
@@ -203,20 +207,11 @@ def _of_block(
     overheard as well.
     """
     group = first // AGENTS
-    held = np.arange(AGENTS * group, -(-(first + count) // AGENTS) * AGENTS) % len(trials.x)
+    rows = np.arange(AGENTS * group, -(-(first + count) // AGENTS) * AGENTS) % len(trials.x)
+    held = Held(settings, trials, trials.x[rows], trials.y[rows])
     wanted = slice(first - AGENTS * group, first - AGENTS * group + count)
-    wholes = _overheard(settings, trials, trials.x[held], trials.y[held], group, ways)
+    wholes = (overhear(settings, held, group, way) for way in ways)
     return [Overheard(*(part[wanted] for part in whole)) for whole in wholes]
-
-
-def _overheard(
-    settings: Attack, trials: Scene, x, y, group: int, ways: list[Way]
-) -> Iterator[Overheard]:
-    """Yield what is overheard of the same trials in several ways."""
-    models = {way.models for way in ways}
-    known = {count: starting_gradients(settings, trials, x, y, count) for count in models}
-    for way in ways:
-        yield overhear(settings, trials, x, y, group, way, known[way.models])
 
 
 def _size(gradients: np.ndarray) -> np.ndarray:
@@ -278,9 +273,9 @@ def _estimates(
     filled = np.arange(-(-len(x) // AGENTS) * AGENTS) % len(x)
     found = []
     for start in range(0, len(filled), TOGETHER):
-        rows = filled[start : start + TOGETHER]
-        heard = _overheard(settings, trials, x[rows], y[rows], group + start // AGENTS, ways)
-        found.append([each.estimate for each in heard])
+        rows, own = filled[start : start + TOGETHER], group + start // AGENTS
+        held = Held(settings, trials, x[rows], y[rows])
+        found.append([overhear(settings, held, own, way).estimate for way in ways])
     return [np.concatenate(parts)[: len(x)] for parts in zip(*found, strict=True)]
 
 

@@ -59,8 +59,8 @@ def heard_from(defence: str, attacker: str, states: int = 2, groups: int = 1, fa
     scene = trials.scene(PARAMS, False)
     rows = np.tile(np.arange(AGENTS), groups)  # every group the same trials
     way = overheard.Way(defence, factor, attacker, states)
-    known = overheard.starting_gradients(PARAMS, scene, scene.x[rows], scene.y[rows], way.models)
-    return overheard.overhear(PARAMS, scene, scene.x[rows], scene.y[rows], 0, way, known)
+    held = overheard.Held(PARAMS, scene, scene.x[rows], scene.y[rows])
+    return overheard.overhear(PARAMS, held, 0, way)
 
 
 def test_the_second_attacker_uses_as_many_rounds_as_help_and_were_heard(recordings):
@@ -325,3 +325,20 @@ def test_turning_wide_features_onto_their_axes_changes_no_probability():
 
 def test_stand_in_people_have_two_sessions():
     assert len(np.unique(synthetic_eeg.generate(0, (1,))[0].session)) == 2
+
+
+def test_what_defences_share_is_computed_once_and_changes_nothing(recordings, monkeypatch):
+    scene, asked, plain = trials.scene(PARAMS, False), [], overheard.signals.trial_gradients
+    monkeypatch.setattr(
+        overheard.signals,
+        "trial_gradients",
+        lambda *given: asked.append(given[1].shape) or plain(*given),
+    )
+    shared = overheard.Held(PARAMS, scene, scene.x[:AGENTS], scene.y[:AGENTS])
+    ways = [overheard.Way(each, 1.0, "one run", 2) for each in DEFENCES]
+    together = [overheard.overhear(PARAMS, shared, 0, way) for way in ways]
+    assert len(asked) == 1 + len(ways)  # the first round of all defences, and the second of each
+    for way, found in zip(ways, together, strict=True):
+        own = overheard.Held(PARAMS, scene, scene.x[:AGENTS], scene.y[:AGENTS])
+        for one, other in zip(found, overheard.overhear(PARAMS, own, 0, way), strict=True):
+            assert (one == other).all()
