@@ -79,6 +79,8 @@ def library_folders(root=ROOT):
 
 
 FLAGS = {
+    "MALLOC_MMAP_THRESHOLD_": str(2**26),  # of glibc; with both, arrays of some megabytes lie where
+    "MALLOC_TRIM_THRESHOLD_": str(2**28),  # others lay, and are not fetched from the system again
     "MNE_DONTWRITE_HOME": "true",
     "MOABB_DOWNLOAD_PROVIDER": "upstream",  # else it asks a server even for files that are here
     "OMP_WAIT_POLICY": "PASSIVE",  # threads that wait sleep, and leave their core to others
